@@ -152,10 +152,7 @@ impl<'a> Rules<'a> {
             ..Leave::default()
         };
         if self.gone.contains(subject.name) {
-            match self.is_gone(&item) {
-                Ok(()) => leave.is_gone = true,
-                Err(why) => item.block(&why, Some("--i-have-checked --node-is-gone")),
-            }
+            leave.is_gone = self.is_gone(&mut item);
         }
         let node = match subject.membership {
             Membership::In(node) => Some(node),

@@ -9,12 +9,15 @@ use crate::observed::Observations;
 use crate::record::{NodeRecord, Phase};
 
 /// Takes the records that nodes have if the process of a run has begun what it may have (`possible`), of those whose machines are not
-/// what their records say any more: they are not taken for machines of somebody else, nor for what they were.
+/// what their records say any more: they are not taken for machines that others have built, nor for what they were.
 pub fn take_begun_elsewhere(
     records: &mut BTreeMap<NodeName, NodeRecord>,
     possible: BTreeMap<NodeName, NodeRecord>,
-    seen: &Observations,
+    observations: Option<&Observations>,
 ) {
+    let Some(seen) = observations else {
+        return;
+    };
     for (name, record) in possible {
         let old = records.get(&name);
         let machine = seen.nodes.get(&name).map(|machine| &**machine);

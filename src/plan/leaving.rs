@@ -23,10 +23,7 @@ impl<'a> Rules<'a> {
             ..Leave::default()
         };
         if self.gone.contains(subject.name) {
-            match self.is_gone(&item) {
-                Ok(()) => leave.is_gone = true,
-                Err(why) => item.block(&why, Some("--i-have-checked --node-is-gone")),
-            }
+            leave.is_gone = self.is_gone(&mut item);
         }
         match subject.membership {
             Membership::NotAsked | Membership::NoCluster => {}
@@ -81,28 +78,34 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Whether a machine that is said to be gone may be taken for gone.
-    pub(super) fn is_gone(&self, item: &Item<'a>) -> Result<(), String> {
-        if self.leaving.checked_gone {
-            return Ok(());
-        }
-        match item.subject.seen {
+    /// Whether a machine that is said to be gone is taken for gone; else it is blocked. What a person has checked stands where nothing was
+    /// observed, and not against what was.
+    pub(super) fn is_gone(&self, item: &mut Item<'a>) -> bool {
+        let unknown = match item.subject.seen {
             Observation::Known(node, _) => match &node.power {
-                Fact::Known(PowerState::Off) => Ok(()),
+                Fact::Known(PowerState::Off) => return true,
                 Fact::Known(PowerState::On) => {
-                    Err("it is said to be gone, and it is on".to_owned())
+                    item.block(
+                        "it is said to be gone, and it is on: switch it off first",
+                        None,
+                    );
+                    return false;
                 }
-                Fact::Unknown(why) => Err(format!(
+                Fact::Unknown(why) => format!(
                     "`--node-is-gone` names it, and whether it is off could not be observed: {why}"
-                )),
+                ),
             },
-            Observation::Unknown(why) => Err(format!(
-                "`--node-is-gone` names it, and it could not be observed to be off: {why}"
-            )),
-            Observation::NotAsked => {
-                Err("`--node-is-gone` names it, and it was not observed".to_owned())
+            Observation::Unknown(why) => {
+                format!("`--node-is-gone` names it, and it could not be observed to be off: {why}")
             }
+            Observation::NotAsked => {
+                "`--node-is-gone` names it, and it was not observed".to_owned()
+            }
+        };
+        if !self.leaving.checked_gone {
+            item.block(&unknown, Some("--i-have-checked --node-is-gone"));
         }
+        self.leaving.checked_gone
     }
 }
 

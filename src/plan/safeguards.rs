@@ -173,6 +173,14 @@ impl<'a> Rules<'a> {
                 "its other disks were kept{by}, and are: `--allow-redeploy {name}` erases them"
             ));
         }
+        let changed = item.subject.other_disks_that_change();
+        if is_asked && item.work.deploy && !changed.is_empty() {
+            let changed = changed.join(", ");
+            let reason = format!(
+                "its design lays out {changed} anew, which `--preserve-local-storage` would leave as it is"
+            );
+            item.block(&reason, None);
+        }
         (item.preserves, item.keeps_disks) = (true, true);
         match item.subject.system_disk() {
             Some(disk) => item.change.disks = vec![disk],

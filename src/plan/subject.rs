@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Standing;
 use crate::design::{Class, DIGEST_VERSION, Guards, NodeDesign, NodeName, Section};
-use crate::document::Node;
+use crate::document::{Map, Node};
 use crate::lifecycle::{self, Flags, PowerState, ProvisionState, Verb};
 use crate::observed::{ClusterNode, Fact, NodePods, ObservedNode, RemediationSeen};
 use crate::record::{NodeRecord, Phase};
@@ -379,11 +379,7 @@ impl<'a> Subject<'a> {
     /// The disk that carries its operating system, by the design: the one with the root file system, or
     /// the one that it boots from.
     pub(super) fn system_disk(&self) -> Option<Arc<str>> {
-        let node = self.installed.or(self.after)?;
-        let storage = node.sections.get(&Section::Storage)?;
-        let devices = storage.at(&["storage", "physical_devices"]);
-        let devices = devices.or_else(|| storage.get("physical_devices"));
-        let devices = devices.and_then(Node::as_map)?;
+        let devices = disks_of(self.installed.or(self.after)?)?;
         let has_root = |device: &Node| {
             let partitions = device.get("partitions").and_then(Node::as_list);
             partitions.into_iter().flatten().any(|partition| {
@@ -401,6 +397,20 @@ impl<'a> Subject<'a> {
             found.map(|(key, _)| key.text.clone())
         };
         find(&has_root).or_else(|| find(&boots))
+    }
+
+    /// The disks, but for that of the operating system, that the design lays out otherwise than they are.
+    pub(super) fn other_disks_that_change(&self) -> Vec<&'a str> {
+        let (Some(installed), Some(after)) = (self.installed, self.after) else {
+            return Vec::new();
+        };
+        let (system, before) = (self.system_disk(), disks_of(installed));
+        let disks = disks_of(after).into_iter().flat_map(Map::iter);
+        let changed = disks.filter(|(key, field)| {
+            let before = before.and_then(|disks| disks.get(&key.text));
+            system.as_deref() != Some(&*key.text) && before != Some(&field.node)
+        });
+        changed.map(|(key, _)| &*key.text).collect()
     }
 
     /// Why it is out of service already, if so: a machine that is recorded as deployed, or that a run began to build and has
@@ -437,4 +447,12 @@ impl<'a> Subject<'a> {
         let designed = self.installed.or(self.after);
         designed.map_or_else(Vec::new, |node| node.disks.to_vec())
     }
+}
+
+/// The disks that a design lays out, by name.
+fn disks_of(node: &NodeDesign) -> Option<&Map> {
+    let storage = node.sections.get(&Section::Storage)?;
+    let devices = storage.at(&["storage", "physical_devices"]);
+    let devices = devices.or_else(|| storage.get("physical_devices"));
+    devices.and_then(Node::as_map)
 }

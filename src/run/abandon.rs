@@ -137,6 +137,7 @@ pub(super) fn abandon(
     }
     let plan = plan.as_ref();
     let summed = plan.and_then(|plan| Some((plan, (inspection.sum_up)(plan, known.all())?)));
+    let summed = summed.map(|(plan, finished)| (plan, without_suspicion((&known, plan), finished)));
     record.counts = match &summed {
         Some((_, finished)) => finished.counts,
         None => counts_of(nodes.values().filter(|node| node.run == record.run)),
@@ -286,6 +287,31 @@ fn left_behind(
         left,
         cordoned,
     }
+}
+
+/// The same, with the step of each node that its record tells as what may have begun, in place of the last one that counts as begun
+/// since nothing is known of it.
+fn without_suspicion((known, plan): (&KnownRun, &Plan), mut finished: Finished) -> Finished {
+    let mut told: BTreeMap<&NodeName, &StepId> = BTreeMap::new();
+    for step in plan.steps.iter().map(|step| &step.id) {
+        if let Some(node) = step.node.as_ref().filter(|_| known.is_suspected(step)) {
+            let place = told.entry(node).or_insert(step);
+            if step.kind.rebuilds() {
+                *place = step;
+            }
+        }
+    }
+    for node in finished
+        .nodes
+        .iter_mut()
+        .filter(|node| node.unended_step.is_some())
+    {
+        if let Some(step) = told.get(&node.node) {
+            node.unended_step = Some(Arc::from(step.to_string()));
+            node.may_be_begun = true;
+        }
+    }
+    finished
 }
 
 /// How many machines came how far, by their records alone: of a run whose plan cannot be read.

@@ -134,10 +134,10 @@ impl NodeResult {
     /// Why it is not as it was to be.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
+        let doubt = self.may_be_begun.then_some(NOT_PUBLISHED);
         let unended = self.unended_step.as_ref();
         let unended = unended.map(|_| "it has begun, and its end is not known yet");
-        let doubt = self.may_be_begun.then_some(NOT_PUBLISHED);
-        self.message.as_deref().or(unended).or(doubt)
+        self.message.as_deref().or(doubt).or(unended)
     }
 }
 

@@ -224,7 +224,7 @@ impl KnownRun {
         self.is_incomplete
     }
 
-    /// Whether a process whose journal is not here, or not whole, may have begun more than it has published: every reader says so of
+    /// Whether a process whose journal is not here, or not whole, may have begun more than it has published: every reader tells that of
     /// what it has not begun otherwise.
     pub(super) fn may_have_begun_more(&self, record: &RunRecord) -> bool {
         record.outcome == Outcome::Running && self.is_incomplete && !self.is_divided

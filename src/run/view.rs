@@ -111,6 +111,11 @@ impl NodeView {
         self.achieved.has(kind) || (self.begun.has(kind) && !self.refused.has(kind))
     }
 
+    /// Whether a kind of step had begun whose end is not known.
+    fn is_open(&self, kind: StepKind) -> bool {
+        self.was_requested(kind) && !self.achieved.has(kind) && self.failed.is_none()
+    }
+
     /// Whether it was built before, and the plan waits for it to join.
     #[must_use]
     pub fn is_only_awaited(&self) -> bool {
@@ -173,6 +178,12 @@ impl NodeView {
                 true => Left::KubeletStopped,
                 false => Left::Leaving,
             }),
+            () if self.is_open(StepKind::RemoveEtcd) || self.is_open(StepKind::ShutdownKubelet) => {
+                Some(match is_rebuilt {
+                    true => Left::OnItsWayOut,
+                    false => Left::Leaving,
+                })
+            }
             () => self
                 .was_requested(StepKind::Drain)
                 .then_some(Left::Cordoned),
@@ -189,6 +200,8 @@ pub enum Left {
     KubeletStopped,
     /// Its member was removed from its etcd cluster, too.
     OutOfEtcd,
+    /// One of these may be, or may come yet.
+    OnItsWayOut,
     /// One of these, of a node that was to leave for good.
     Leaving,
 }
@@ -209,6 +222,7 @@ impl Left {
                 );
             }
             Self::KubeletStopped => "its kubelet stopped",
+            Self::OnItsWayOut => "may be without its kubelet or its etcd member",
             Self::OutOfEtcd => "removed from its etcd cluster",
         };
         format!("{node} is left cordoned and {out}; `trueup apply redeploy {node}` brings it back.")
@@ -372,12 +386,16 @@ mod tests {
         };
         let back = [Drain, RemoveEtcd, ShutdownKubelet, Destroy, Deploy];
         let gone = &back[..4];
-        let cases: [(Done<'_>, Option<Left>); 8] = [
+        let cases: [(Done<'_>, Option<Left>); 9] = [
             ([&back, &[], &[]], None),
             ([&back, &[Drain], &[]], Some(Left::Cordoned)),
             (
                 [&back, &[Drain, RemoveEtcd], &[Drain]],
-                Some(Left::Cordoned),
+                Some(Left::OnItsWayOut),
+            ),
+            (
+                [gone, &[Drain, ShutdownKubelet], &[Drain]],
+                Some(Left::Leaving),
             ),
             ([&back, &back[..2], &back[..2]], Some(Left::OutOfEtcd)),
             (

@@ -1,12 +1,89 @@
 //! The machines of a design beside their records: which differ, and what they were made of when they were applied.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::design::{DIGEST_VERSION, Design, MergeJoin, NodeDesign, NodeName};
+use super::{AS_APPLIED, Checkout, Failure, if_recorded};
+use crate::design::{DIGEST_VERSION, Design, Documented, MergeJoin, NodeDesign, NodeName};
 use crate::plan::Renames;
 use crate::record::NodeRecord;
+use crate::run::Connection;
+use crate::site::{At, Loader, Site};
+
+/// The designs at which nodes were applied that a plan compares with them.
+#[derive(Default)]
+pub(super) struct Designs {
+    /// The sites at these revisions.
+    pub(super) old: BTreeMap<Arc<str>, Site>,
+    /// Their designs.
+    pub(super) before: BTreeMap<Arc<str>, Documented>,
+    /// The design that was applied last, of each node that has one in these.
+    pub(super) applied: BTreeMap<NodeName, Arc<NodeDesign>>,
+}
+
+impl Designs {
+    /// Loads those of the machines that the design of a site has otherwise than their records, which are explained in it.
+    pub(super) fn load(
+        (checkout, connection): (&Checkout<'_>, &Connection<'_>),
+        loader: &mut Loader<'_>,
+        site: &mut Site,
+        records: &BTreeMap<NodeName, NodeRecord>,
+    ) -> Result<Self, Failure> {
+        let design = site.design.clone();
+        let differing: Vec<&NodeRecord> = differing(records, &design).collect();
+        let names = differing.iter().map(|record| &record.node).collect();
+        loader.explain(site, &names)?;
+        let revisions: BTreeSet<&Arc<str>> = differing
+            .iter()
+            .flat_map(|record| record.revision.iter().chain(record.installed()))
+            .collect();
+        let mut designs = Self::default();
+        for revision in revisions {
+            let Some(commit) = if_recorded(checkout, connection, revision)? else {
+                continue;
+            };
+            let location = checkout.location_at(At::Commit(commit))?;
+            let old = loader.load_beside(site, &location, commit, AS_APPLIED)?;
+            let before = checkout.documented(&old)?;
+            designs.before.insert(revision.clone(), before);
+            designs.old.insert(revision.clone(), old);
+        }
+        designs.applied = applied(records, &designs.before);
+        Ok(designs)
+    }
+
+    /// Adds recorded machines that the site has as they were applied, and that a newer revision has deleted: limits count them while
+    /// they are down.
+    pub(super) fn add_left(
+        &mut self,
+        checkout: &Checkout<'_>,
+        (site, design): (&Site, &Design),
+        records: &BTreeMap<NodeName, NodeRecord>,
+    ) -> Result<(), Failure> {
+        for record in records.values() {
+            let name = &record.node;
+            let (Some(node), Some(revision)) = (site.design.nodes.get(name), &record.revision)
+            else {
+                continue;
+            };
+            if design.nodes.contains_key(name) || differs(record, Some(node)) {
+                continue;
+            }
+            let before = match self.before.entry(revision.clone()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(free) => free.insert(checkout.documented(site)?),
+            };
+            if !before.nodes.contains_key(name) {
+                let design = Arc::make_mut(&mut before.design);
+                design.nodes.insert(name.clone(), node.clone());
+            }
+            self.applied.insert(name.clone(), node.clone());
+        }
+        Ok(())
+    }
+}
 
 /// The records that the design differs from.
 pub(super) fn differing<'a>(

@@ -13,19 +13,17 @@ use super::approvals::{Approving, Gate, SigningRules};
 use super::backends::{allow_applied, choose, identities, runtime};
 use super::checking::checked_as_made;
 use super::client::driven;
-use super::compared::{applied, differing, share_digests, subjects};
+use super::compared::{Designs, share_digests, subjects};
 use super::guarded::GuardScope;
 use super::outlook::{Outlook, expected_of};
 use super::renewed::renewed;
 use super::reservations::ReservationRef;
 use super::warnings::warnings;
-use super::{
-    AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, if_recorded, records, refuse_errors,
-};
+use super::{Checkout, Client, Failure, FailureKind, follow, records, refuse_errors};
 use crate::apply;
 use crate::backend::{Backends, Look, Rights};
 use crate::check::World;
-use crate::design::{Digests, Documented, NodeDesign, NodeName, Policy};
+use crate::design::{Digests, NodeDesign, NodeName, Policy};
 use crate::diagnostic::chain;
 use crate::diff::{NodeReasons, Revision};
 use crate::guard::Guarded;
@@ -195,16 +193,6 @@ struct RecordedSite {
     reservations: Reservations,
 }
 
-/// The designs that a plan compares.
-struct Designs {
-    /// The revisions that nodes were applied at which differ from it.
-    old: BTreeMap<Arc<str>, Site>,
-    /// The designs of these.
-    before: BTreeMap<Arc<str>, Documented>,
-    /// The design that was applied last, of each node that has one in these.
-    applied: BTreeMap<NodeName, Arc<NodeDesign>>,
-}
-
 /// All that a plan is made of.
 struct Basis<'p> {
     site: &'p Site,
@@ -321,7 +309,8 @@ impl<'a> Planner<'a> {
         share_digests(&mut recorded.records, &site.design);
         let backends = self.client.backends(self.checkout, &site.location)?;
         self.trusted(&recorded.state)?;
-        let designs = self.designs(loader, &mut site, &recorded.records)?;
+        let place = (self.checkout, self.connection);
+        let mut designs = Designs::load(place, loader, &mut site, &recorded.records)?;
         let scope = GuardScope {
             checkout: self.checkout,
             connection: self.connection,
@@ -331,6 +320,7 @@ impl<'a> Planner<'a> {
         };
         let resolved = scope.resolve(loader, &site)?;
         let guarded = resolved.guarded;
+        designs.add_left(self.checkout, (&site, &guarded), &recorded.records)?;
         let renames = Renames::of(&guarded, &recorded.records, &designs.before);
         let known = identities(&recorded.records);
         // A machine that has another name now is to be the one that the record of its old name knows.
@@ -352,10 +342,8 @@ impl<'a> Planner<'a> {
             }
             (None, snapshot) => snapshot.flatten(),
         };
-        if let Some(seen) = &observations {
-            let possible = std::mem::take(&mut recorded.possible);
-            plan::take_begun_elsewhere(&mut recorded.records, possible, seen);
-        }
+        let possible = std::mem::take(&mut recorded.possible);
+        plan::take_begun_elsewhere(&mut recorded.records, possible, observations.as_ref());
         let (plan, unblocking) = self.make(
             loader,
             &Basis {
@@ -397,25 +385,6 @@ impl<'a> Planner<'a> {
             unblocking,
             outlook,
             old: designs.old,
-        })
-    }
-
-    /// The designs that are compared; machines that differ from their records are explained in the site.
-    fn designs(
-        &self,
-        loader: &mut Loader<'_>,
-        site: &mut Site,
-        records: &BTreeMap<NodeName, NodeRecord>,
-    ) -> Result<Designs, Failure> {
-        let old = self.explained(loader, site, records)?;
-        let mut before = BTreeMap::new();
-        for (revision, site) in &old {
-            before.insert(revision.clone(), self.checkout.documented(site)?);
-        }
-        Ok(Designs {
-            applied: applied(records, &before),
-            old,
-            before,
         })
     }
 
@@ -584,13 +553,10 @@ impl<'a> Planner<'a> {
         let mut records = store.nodes(&state)?;
         let possible = match self.plan_request.by_checkpoints {
             true => BTreeMap::new(),
-            false => records::bring_up_to_date(
-                self.client,
-                self.checkout,
-                self.connection,
-                (&store, &state),
-                &mut records,
-            )?,
+            false => {
+                let (place, known) = ((self.checkout, self.connection), (&store, &state));
+                records::bring_up_to_date(self.client, place, known, &mut records)?
+            }
         };
         log::info!(
             "records of {} nodes, in {:.1?}",
@@ -659,33 +625,6 @@ impl<'a> Planner<'a> {
             At::Commit(_) => None,
         };
         Ok(Some(Head { commit, digest }))
-    }
-
-    /// Explains the machines that the design has otherwise than their records, and loads the sites that these name.
-    fn explained(
-        &self,
-        loader: &mut Loader<'_>,
-        site: &mut Site,
-        records: &BTreeMap<NodeName, NodeRecord>,
-    ) -> Result<BTreeMap<Arc<str>, Site>, Failure> {
-        let design = site.design.clone();
-        let differing: Vec<&NodeRecord> = differing(records, &design).collect();
-        let names = differing.iter().map(|record| &record.node).collect();
-        loader.explain(site, &names)?;
-        let revisions: BTreeSet<&Arc<str>> = differing
-            .iter()
-            .flat_map(|record| record.revision.iter().chain(record.installed()))
-            .collect();
-        let mut sites = BTreeMap::new();
-        for revision in revisions {
-            let Some(commit) = if_recorded(self.checkout, self.connection, revision)? else {
-                continue;
-            };
-            let location = self.checkout.location_at(At::Commit(commit))?;
-            let old = loader.load_beside(site, &location, commit, AS_APPLIED)?;
-            sites.insert(revision.clone(), old);
-        }
-        Ok(sites)
     }
 
     /// The target of the plan; if it is the worktree, that is the commit that is checked out if nothing differs.

@@ -81,8 +81,7 @@ pub fn follow<'s>(
 /// The policy on signatures cannot be read.
 pub(super) fn bring_up_to_date(
     client: &dyn Client,
-    checkout: &Checkout<'_>,
-    connection: &Connection<'_>,
+    (checkout, connection): (&Checkout<'_>, &Connection<'_>),
     known: (&Store<'_>, &State),
     nodes: &mut BTreeMap<NodeName, NodeRecord>,
 ) -> Result<BTreeMap<NodeName, NodeRecord>, Failure> {

@@ -1,15 +1,16 @@
 //! A run whose process was killed in another clone, seen from here: nothing that it may have begun is taken for not begun, or for
 //! the machine of somebody else.
 
-use super::cli_interrupted::{clone, shared};
+use super::cli_interrupted::{clone, everything_happened_once, shared};
 use super::fixture::Fixture;
+use super::git::Origin;
 
 /// A first apply that is killed as it begins the deploy of a machine, in a clone, and another clone.
-fn killed_elsewhere() -> (Fixture, Fixture) {
+fn killed_elsewhere() -> (Fixture, Fixture, Origin) {
     killed_with_faults("[]", "compute11")
 }
 
-fn killed_with_faults(faults: &str, node: &str) -> (Fixture, Fixture) {
+fn killed_with_faults(faults: &str, node: &str) -> (Fixture, Fixture, Origin) {
     let (first, origin) = shared(Fixture::one_rack_with_faults(faults));
     let kill = first.simulated_site().with_added_extension("kill");
     std::fs::create_dir_all(kill.parent().unwrap()).unwrap();
@@ -18,12 +19,12 @@ fn killed_with_faults(faults: &str, node: &str) -> (Fixture, Fixture) {
     let ended = first.run(&["apply", "--yes"]);
     assert_eq!(ended.code, 137, "{ended:?}");
     let second = clone(&first, &origin);
-    (first, second)
+    (first, second, origin)
 }
 
 #[test]
 fn what_a_run_may_have_begun_in_another_clone_is_told_as_that_everywhere() {
-    let (first, second) = killed_elsewhere();
+    let (first, second, _origin) = killed_elsewhere();
     let here = first.run(&["log"]).with(0).stdout;
     assert!(!here.contains("not known to have begun"), "{here}");
     let log = second.run(&["log"]).with(0).stdout;
@@ -42,6 +43,8 @@ fn what_a_run_may_have_begun_in_another_clone_is_told_as_that_everywhere() {
         status.contains("/compute11 may have begun in run"),
         "{status}"
     );
+    let plan = second.run(&["plan"]).with(0).stdout;
+    assert!(!plan.contains("--adopt"), "{plan}");
     let explained = second.run(&["explain", "compute11"]).with(0).stdout;
     assert!(
         explained.contains("What is planned here may have begun"),
@@ -53,52 +56,39 @@ fn what_a_run_may_have_begun_in_another_clone_is_told_as_that_everywhere() {
 
 #[test]
 fn a_first_deploy_that_was_killed_is_superseded_in_another_clone() {
-    let (_, second) = killed_elsewhere();
-    let supersede = ["apply", "--yes", "--supersede"];
-    let refused = second.run(&supersede).with(4);
-    assert!(
-        refused.stderr.contains("allow them with --allow-redeploy")
-            || refused.stderr.contains("allow it with --allow-redeploy"),
-        "{refused:?}"
-    );
-    assert!(!refused.stderr.contains("--adopt"), "{refused:?}");
-    // It is not aborted for a run that would not begin.
-    let log = second.run(&["log"]).with(0).stdout;
-    assert!(log.contains("interrupted"), "{log}");
-    second
-        .run(&[&supersede[..], &["--allow-redeploy", "all"]].concat())
-        .with(0);
-    let tags = second.tag_names();
-    assert!(
-        tags.iter()
-            .any(|tag| tag.starts_with("site-action-failure/")),
-        "{tags:?}"
-    );
-    assert!(
-        tags.iter()
-            .any(|tag| tag.starts_with("site-action-success/")),
-        "{tags:?}"
-    );
+    let (_, second, _origin) = killed_elsewhere();
+    // Its last deploy ends by itself.
+    second.run(&["status"]).with(0);
+    second.run(&["apply", "--yes", "--supersede"]).with(0);
+    everything_happened_once(&second);
+    assert_eq!(second.tags(), ["failure", "success"]);
     second.run(&["plan", "--detailed-exitcode"]).with(0);
 }
 
 #[test]
 fn a_run_that_may_have_begun_is_aborted_in_another_clone_with_a_tag() {
-    let (_, second) = killed_elsewhere();
+    let (_, second, _origin) = killed_elsewhere();
     let log = second.run(&["log", "--format", "json"]).with(0).json();
     let run = log["runs"][0]["run"].as_str().unwrap().to_owned();
     second.run(&["abort", &run]).with(0);
     assert_eq!(second.tag_names().len(), 1);
+    // What it leaves is told by the same words as the step that its machine may be at.
+    let show = second.run(&["show"]).with(0).stdout;
+    assert!(show.contains("deploy/"), "{show}");
+    assert!(!show.contains("it has begun"), "{show}");
+    assert!(show.contains("it may have begun"), "{show}");
 }
 
 #[test]
 fn a_deploy_that_failed_after_its_process_was_gone_is_recorded_by_an_abort() {
     let faults = "[{nodes: [control01], step: deploy, outcome: fail, times: 1}]";
     for is_here in [true, false] {
-        let (first, second) = killed_with_faults(faults, "control02");
+        let (first, second, _origin) = killed_with_faults(faults, "control02");
         let site = if is_here { first } else { second };
         let log = site.run(&["log", "--format", "json"]).with(0).json();
         let run = log["runs"][0]["run"].as_str().unwrap().to_owned();
+        // Its deploys end by themselves.
+        site.run(&["status"]).with(0);
         let aborted = site.run(&["abort", &run]).with(0);
         assert!(
             aborted

@@ -349,7 +349,11 @@ pub(in crate::cli) fn ensure_site_is_free(
     let clock = ProcessClock::new(context.printer);
     match workflow::ensure_site_is_free(context, Process::new(site, &actor, &clock)) {
         Err(run::Error::Unfinished { run, .. }) if command.supersede => {
-            would_begin()?;
+            // What it has begun elsewhere is found out by the abort: before that no plan could tell whether it would begin.
+            let ways = run::WaysOut::find(site, &run)?;
+            if !ways.is_some_and(|ways| ways.may_be_begun) {
+                would_begin()?;
+            }
             let text = interrupted::abort(context, checkout, site, &run, false)?;
             context.printer.tell(&text);
             Ok(None)

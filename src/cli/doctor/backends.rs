@@ -43,6 +43,7 @@ pub(super) fn check(
         }
     };
     if pushes::records(remote, &checkout, checks) {
+        pushes::lock(remote, &checkout, checks);
         pushes::trial(context, remote, &checkout, checks);
     }
     let design = match documents(context, &checkout) {

@@ -1,11 +1,12 @@
 //! Checks of the records at the remote, and of what a run pushes to it.
 
 use super::checks::Checks;
-use crate::cli::Failure;
 use crate::cli::apply::actor;
 use crate::cli::context::Context;
 use crate::cli::planning::RemoteArguments;
-use crate::run::{self, Connection, Trial, TrialPush};
+use crate::cli::{Failure, interrupted};
+use crate::plan::{RunState, UnfinishedRun};
+use crate::run::{self, Connection, Trial, TrialPush, WaysOut};
 use crate::workflow::{Checkout, owed_words};
 
 /// Checks that the records are at the remote where this clone looks for them, and that it has those of this clone; whether the
@@ -58,6 +59,31 @@ pub(super) fn records(
         Err(failure) => checks.failure("records", &failure, "`trueup log` shows the last runs"),
     }
     is_answered
+}
+
+/// Checks that the lock, and the parts of a run that is divided, can be read, and tells of a run that has not ended.
+pub(super) fn lock(remote: &RemoteArguments, checkout: &Checkout<'_>, checks: &mut Checks) {
+    let asked = || -> Result<Option<UnfinishedRun>, Failure> {
+        let connection = remote.connection(checkout.repository)?;
+        let found = interrupted::unfinished(checkout, &connection)?;
+        if let Some(unfinished) = &found {
+            let site = checkout.site(connection)?;
+            WaysOut::of_unfinished(&site, &unfinished.run, Some(unfinished))?;
+        }
+        Ok(found)
+    };
+    match asked() {
+        Ok(None) => checks.ok("lock", "no run of the site has begun that has not ended"),
+        Ok(Some(unfinished)) if unfinished.state == RunState::Running => {
+            checks.ok("lock", format!("run {} is at work", unfinished.run));
+        }
+        Ok(Some(unfinished)) => checks.warn(
+            "lock",
+            format!("run {} {}", unfinished.run, unfinished.state.words()),
+            "`trueup status` names its ways out",
+        ),
+        Err(failure) => checks.failure("lock", &failure, "`trueup status` reads it, too"),
+    }
 }
 
 /// Tries what a run pushes: a remote may take records, and refuse a tag or the release of the lock.

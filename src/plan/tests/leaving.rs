@@ -359,10 +359,25 @@ fn a_machine_that_is_gone_is_not_waited_for() {
     fixture.leave("n1");
     fixture.options.allow_destroy = all();
     fixture.options.leaving.gone = these(&["n1"]);
+    // What was observed stands against what a person says.
+    for checked in [false, true] {
+        fixture.options.leaving.checked_gone = checked;
+        assert_eq!(
+            blocked(&fixture.plan()),
+            ["n1: it is said to be gone, and it is on: switch it off first [never]"]
+        );
+    }
+    fixture.options.leaving.checked_gone = false;
+    fixture.seen("n1").power = Fact::Unknown("no answer".into());
     assert_eq!(
         blocked(&fixture.plan()),
-        ["n1: it is said to be gone, and it is on [--i-have-checked --node-is-gone n1]"]
+        [
+            "n1: `--node-is-gone` names it, and whether it is off could not be observed: no answer [--i-have-checked --node-is-gone n1]"
+        ]
     );
+    fixture.options.leaving.checked_gone = true;
+    assert!(blocked(&fixture.plan()).is_empty());
+    fixture.options.leaving.checked_gone = false;
     fixture.seen("n1").power = Fact::Known(PowerState::Off);
     let plan = fixture.plan();
     assert_eq!(

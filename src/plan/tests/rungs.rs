@@ -86,6 +86,49 @@ fn a_system_that_is_installed_again_beside_other_disks_is_a_rung_below_a_wipe() 
 }
 
 #[test]
+fn a_disk_that_the_design_lays_out_anew_is_not_kept_as_it_was() {
+    let kept = "{storage: {physical_devices: {sda: {labels: {bootdrive: true}}, sdb: {}}}}";
+    for (design, changed) in [
+        (kept, None),
+        (
+            "{storage: {physical_devices: {sda: {labels: {bootdrive: true}}, sdb: {labels: {data: true}}}}}",
+            Some("sdb"),
+        ),
+        (
+            "{storage: {physical_devices: {sda: {labels: {bootdrive: true}}, sdb: {}, sdc: {}}}}",
+            Some("sdc"),
+        ),
+        // That of the system is written in any case.
+        (
+            "{storage: {physical_devices: {sda: {labels: {bootdrive: true, fast: true}}, sdb: {}}}}",
+            None,
+        ),
+    ] {
+        let mut site = PlanFixture::settled(&["n"]);
+        site.edit("n", Section::OperatingSystem);
+        site.options.allow_redeploy = all();
+        site.options.leaving.preserve_local_storage = true;
+        let disks = |text| Arc::new(crate::design::fixture::value(text));
+        site.designed("n")
+            .sections
+            .insert(Section::Storage, disks(design));
+        let old = Arc::make_mut(site.old.nodes.get_mut("n").unwrap());
+        old.sections.insert(Section::Storage, disks(kept));
+        let blocked = site.plan().changes[0].blocked.clone();
+        let reason = changed.map(|disk| {
+            format!(
+                "its design lays out {disk} anew, which `--preserve-local-storage` would leave as it is"
+            )
+        });
+        assert_eq!(
+            blocked.map(|block| block.reason.to_string()),
+            reason,
+            "{design}"
+        );
+    }
+}
+
+#[test]
 fn an_action_has_the_rung_of_its_step() {
     let table = [
         (Action::PowerOff, Some(Rung::Restart)),

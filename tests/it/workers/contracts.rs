@@ -240,7 +240,7 @@ fn a_run_whose_lock_was_deleted_is_still_its_workers() {
     assert!(ended.iter().all(|(_, code)| *code == 0), "{ended:?}");
     lose_lock(&site);
     site.end().with(0);
-    assert_eq!(site.first.tags(), ["success"]);
+    assert_eq!(site.clones[0].tags(), ["success"]);
     // Not for a run that has ended.
     site.carry_out(0, "site").saying("has ended");
     assert!(!site.refs().iter().any(|name| name.ends_with("/lock")));
