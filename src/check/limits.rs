@@ -53,7 +53,9 @@ pub(super) fn is_control_plane(guards: &Guards, node: &NodeDesign) -> bool {
         .etcd_clusters
         .iter()
         .flat_map(|cluster| &cluster.members);
-    tagged || labelled || members.any(|member| member.node == node.name)
+    let elsewhere = guards.policy.elsewhere.get(&node.name);
+    let was = elsewhere.is_some_and(|place| place.control_plane);
+    tagged || labelled || was || members.any(|member| member.node == node.name)
 }
 
 /// The failure domains of a machine, those of another revision among them; one without any is in a domain of its own.
@@ -430,9 +432,7 @@ pub(super) fn holding(
             {
                 return false;
             }
-            // Groups are of designed machines.
-            let site = view.site.filter(|site| site.nodes.contains_key(&node.name));
-            let groups = site.into_iter().flat_map(|site| &site.guards().groups);
+            let groups = view.site.into_iter().flat_map(|site| &site.guards().groups);
             let mut groups = groups.filter(|group| *what == format!("of group `{}`", group.name));
             groups.any(|group| {
                 let is_all = group.selectors.is_empty();

@@ -20,15 +20,15 @@ const FLAGS: [(&str, &str); 22] = [
     ),
     (
         "-f",
-        "the documents are those of the checkout: `-C DIR` names another one, `--rev R` another revision",
+        "the documents are those of the checkout: `-C DIR` names another one, and `trueup plan --rev R` plans another revision",
     ),
     (
         "--file",
-        "the documents are those of the checkout: `-C DIR` names another one, `--rev R` another revision",
+        "the documents are those of the checkout: `-C DIR` names another one, and `trueup plan --rev R` plans another revision",
     ),
     (
         "--filename",
-        "the documents are those of the checkout: `-C DIR` names another one, `--rev R` another revision",
+        "the documents are those of the checkout: `-C DIR` names another one, and `trueup plan --rev R` plans another revision",
     ),
     (
         "--diff",

@@ -612,6 +612,8 @@ pub struct Placement {
     pub racks: BTreeSet<Arc<str>>,
     /// Its tags.
     pub tags: BTreeSet<Arc<str>>,
+    /// Whether it is one of the control plane by them, or by its labels.
+    pub control_plane: bool,
 }
 
 impl MaxUnavailable {

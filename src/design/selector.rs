@@ -101,6 +101,13 @@ fn labels(node: &Node) -> BTreeSet<(Arc<str>, Arc<str>)> {
 }
 
 impl Group {
+    /// Whether it selects a node.
+    #[must_use]
+    pub fn selects(&self, node: &NodeDesign) -> bool {
+        let mut selectors = self.selectors.iter();
+        self.selectors.is_empty() || selectors.any(|each| each.is_all() || each.matches(node))
+    }
+
     /// The nodes of this group, by name: the union of its selectors; all, without selectors or where one
     /// of them has no criteria. Retired nodes are among them.
     #[must_use]

@@ -6,8 +6,8 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::design::{
-    DefaultLimits, Design, Documented, EtcdCluster, Guards, MaxUnavailable, NodeDesign,
-    RedeployPolicy, RemediationPolicy, Retirement, Selector, WipePolicy,
+    DefaultLimits, Design, Documented, EtcdCluster, FailureDomain, Guards, MaxUnavailable,
+    NodeDesign, RedeployPolicy, RemediationPolicy, Retirement, Selector, WipePolicy,
 };
 
 pub(super) fn protected(guards: &mut Guards, design: &Design, other: &Documented) {
@@ -71,8 +71,24 @@ pub(super) fn max_unavailable(guards: &mut Guards, design: &Design, revision: &D
             others: own.has_default() || other.has_default(),
         },
     };
+    let has_control_plane_default = other.has_control_plane_default();
     if other.per_rack.is_some() || !other.by_tag.is_empty() {
         place_as(guards, design, revision);
+    }
+    if has_control_plane_default {
+        control_plane_as(guards, design, revision);
+    }
+}
+
+/// Notes which machines are of the control plane in another revision, which limits it.
+fn control_plane_as(guards: &mut Guards, design: &Design, revision: &Documented) {
+    for (name, node) in &revision.nodes {
+        let is_alike = |now: &Arc<NodeDesign>| now.tags == node.tags && now.labels == node.labels;
+        if design.nodes.get(name).is_none_or(is_alike) || !super::is_control_plane(node) {
+            continue;
+        }
+        let place = guards.policy.elsewhere.entry(name.clone()).or_default();
+        place.control_plane = true;
     }
 }
 
@@ -95,12 +111,18 @@ fn place_as(guards: &mut Guards, design: &Design, revision: &Documented) {
 pub(super) fn failure_domains(guards: &mut Guards, design: &Design, revision: &Documented) {
     let other = &revision.guards.policy.failure_domains;
     let domains = &mut guards.policy.failure_domains;
+    // Those by which the circuit breaker of remediation counts if a policy names none.
+    let default = BTreeSet::from([FailureDomain::Rack]);
+    let counted = match other.by.is_empty() {
+        true => &default,
+        false => &other.by,
+    };
     domains.with_default_width = domains.holds_default_width() || other.holds_default_width();
     for (name, node) in &revision.nodes {
         let Some(now) = design.nodes.get(name) else {
             continue;
         };
-        let moved = other.by.iter().filter(|by| by.of(node) != by.of(now));
+        let moved = counted.iter().filter(|by| by.of(node) != by.of(now));
         let moved: Vec<_> = moved
             .filter_map(|by| Some((by.clone(), by.of(node)?.clone())))
             .collect();

@@ -13,7 +13,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::criteria;
-use crate::design::{DefaultLimits, Design, Guards, NodeDesign, NodeName, Share, SuccessCriteria};
+use crate::design::{
+    DefaultLimits, Design, Group, Guards, NodeDesign, NodeName, Share, SuccessCriteria,
+};
 use crate::diagnostic::counted;
 
 /// Labels by which a machine is one of the control plane, whatever their value but `disabled` and `false`.
@@ -260,6 +262,32 @@ impl<'a> WaveLimits<'a> {
         self
     }
 
+    /// Adds machines that have left the design to the groups that would select them: as long as they are down, they are missed there.
+    #[must_use]
+    pub fn with_left(
+        mut self,
+        groups: impl IntoIterator<Item = GroupSize<'a>>,
+        left: &[&'a NodeDesign],
+        design: &Design,
+    ) -> Self {
+        if left.is_empty() || (self.share.is_none() && !self.defaults.others) {
+            return self;
+        }
+        for group in groups {
+            let size = self.size_of(group, design);
+            let of_name = |each: &&Group| each.name.as_str() == group.name;
+            let designed = self.guards.groups.iter().find(of_name);
+            let selected = left
+                .iter()
+                .filter(|node| designed.is_some_and(|group| group.selects(node)));
+            for node in selected {
+                let of_node = self.groups.entry(node.name.as_str()).or_default();
+                of_node.push((group.name, size));
+            }
+        }
+        self
+    }
+
     /// How many machines of a group may be out of service together; one at least.
     fn size_of(&self, group: GroupSize<'_>, design: &Design) -> WaveSize {
         let size = |most: usize, reason| WaveSize {
@@ -292,6 +320,14 @@ impl<'a> WaveLimits<'a> {
         domains.any(|domain| first.as_ref() != Some(&domain))
     }
 
+    /// Whether a machine is one of the control plane: here, in another revision whose guards hold, or with a member of etcd.
+    #[must_use]
+    pub fn has_control_plane(&self, node: &NodeDesign) -> bool {
+        let elsewhere = self.guards.policy.elsewhere.get(&node.name);
+        let was = elsewhere.is_some_and(|place| place.control_plane);
+        was || is_control_plane(node) || self.clusters.contains_key(node.name.as_str())
+    }
+
     /// The limits that are about a machine, each with its number of places.
     fn about<'n>(&'n self, node: &'n NodeDesign) -> Vec<(About<'n>, WaveSize)> {
         let policy = &self.guards.policy.max_unavailable;
@@ -304,14 +340,14 @@ impl<'a> WaveLimits<'a> {
         if let Some(total) = self.total {
             result.push((About::Site, total));
         }
-        match clusters.is_some() || is_control_plane(node) {
+        let elsewhere = self.guards.policy.elsewhere.get(&node.name);
+        match self.has_control_plane(node) {
             true if self.defaults.control_plane => {
                 result.push((About::ControlPlane, CONTROL_PLANE));
             }
             false if self.has_default_width => result.push((About::Others, OTHERS)),
             true | false => {}
         }
-        let elsewhere = self.guards.policy.elsewhere.get(&node.name);
         if let Some(limit) = policy.per_rack {
             let other = elsewhere.into_iter().flat_map(|place| &place.racks);
             let racks: BTreeSet<&Arc<str>> = node.rack.iter().chain(other).collect();

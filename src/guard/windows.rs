@@ -35,6 +35,14 @@ pub fn open_for(lists: &[WindowList], now: Timestamp) -> Option<Duration> {
     open.map(SignedDuration::unsigned_abs)
 }
 
+/// When changes may be made next, if they may not now; `None`: not within a week.
+#[must_use]
+pub fn next_opening(lists: &[WindowList], now: Timestamp) -> Option<Timestamp> {
+    let begins = lists.iter().flat_map(|list| spans(list, now));
+    let begins: BTreeSet<Timestamp> = begins.map(|span| span.0).filter(|at| *at > now).collect();
+    begins.into_iter().find(|at| open_for(lists, *at).is_some())
+}
+
 /// Whether changes may be made by some lists only when they may by others, too. Of lists by several clocks that is known
 /// only where they are the same.
 #[must_use]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::subject::Observation;
-use crate::design::NodeName;
+use crate::design::{NodeName, RunId};
 use crate::lifecycle::ProvisionState;
-use crate::observed::Observations;
+use crate::observed::{Fact, Observations, ObservedNode};
 use crate::record::{NodeRecord, Phase};
 
 /// Takes the records that nodes have if the process of a run has begun what it may have (`possible`), of those whose machines are not
@@ -26,15 +26,33 @@ pub fn take_begun_elsewhere(
             && is_other(old, state)
         {
             records.insert(name, record);
+        } else if is_cordoned_by(machine, record.cordoned.as_ref())
+            && let Some(old) = records.get_mut(&name)
+        {
+            old.cordoned = record.cordoned;
         }
     }
 }
 
+/// Whether the node of a machine is cordoned by a run, as its mark tells.
+fn is_cordoned_by(machine: Option<&ObservedNode>, run: Option<&RunId>) -> bool {
+    let node = machine.and_then(|machine| match &machine.cluster {
+        Fact::Known(node) => node.as_ref(),
+        Fact::Unknown(_) => None,
+    });
+    let by = node
+        .filter(|node| node.unschedulable)
+        .and_then(|node| node.cordoned_by.as_deref());
+    by.is_some() && by == run.map(RunId::as_str)
+}
+
 /// Whether a machine is not what its record says.
 fn is_other(record: Option<&NodeRecord>, state: ProvisionState) -> bool {
-    match record.is_some_and(|record| record.phase == Phase::Deployed) {
-        true => !state.is_deployed(),
-        false => {
+    match record.map(|record| record.phase) {
+        Some(Phase::Deployed) => !state.is_deployed(),
+        // What is on it is not known in any case.
+        Some(Phase::Failed | Phase::Unknown) => false,
+        None | Some(Phase::NotStarted | Phase::Prepared) => {
             let is_being_built = matches!(
                 state,
                 ProvisionState::Deploying

@@ -2,14 +2,14 @@
 //!
 //! It is asked where a remediation is planned and where it begins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use super::item::Item;
 use super::remedy::{asks, is_begun};
 use super::subject::Subject;
-use crate::design::{FailureDomain, Guards, NodeDesign};
+use crate::design::{FailureDomain, Guards, NodeDesign, NodeName};
 use crate::lifecycle::PowerState;
 use crate::observed::{Fact, Observations, ObservedNode};
 use crate::remediation::{Broken, Share, UnhealthyCount, breaker};
@@ -60,6 +60,8 @@ struct Breaker<'a> {
     limit: Share,
     cooldown: u64,
     domains: Vec<&'a FailureDomain>,
+    /// Where machines stand in another revision whose guards hold, too.
+    elsewhere: &'a BTreeMap<NodeName, BTreeSet<(FailureDomain, Arc<str>)>>,
     tallies: BTreeMap<CountedDomain, UnhealthyCount>,
 }
 
@@ -109,16 +111,19 @@ impl<'a> Breaker<'a> {
                 true => vec![&RACK],
                 false => named.iter().collect(),
             },
+            elsewhere: &guards.policy.failure_domains.elsewhere,
             tallies: BTreeMap::new(),
         }
     }
 
     /// The site and the failure domains that a machine belongs to.
     fn counted_domains(&self, node: &NodeDesign) -> impl Iterator<Item = CountedDomain> {
-        let domains = self.domains.iter();
-        let domains =
-            domains.filter_map(|domain| Some(((*domain).clone(), domain.of(node)?.clone())));
-        std::iter::once(None).chain(domains.map(Some))
+        let own = self.domains.iter();
+        let own = own.filter_map(|domain| Some(((*domain).clone(), domain.of(node)?.clone())));
+        let others = self.elsewhere.get(&node.name).into_iter().flatten();
+        let others = others.filter(|(domain, _)| self.domains.contains(&domain));
+        let all: BTreeSet<_> = own.chain(others.cloned()).collect();
+        std::iter::once(None).chain(all.into_iter().map(Some))
     }
 
     fn count(&mut self, node: &NodeDesign, health: MachineHealth) {

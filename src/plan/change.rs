@@ -282,7 +282,14 @@ impl<'a> Rules<'a> {
         let mut item = Item::new(subject, kind);
         item.change.counts_as = Standing::Deployed;
         if unfinished {
-            item.because("is deployed as recorded, though a later step on it did not succeed");
+            let record = subject.record;
+            let error = record.and_then(|record| Some((&record.run, record.last_error.as_ref()?)));
+            item.because(match error {
+                Some((run, error)) => format!(
+                    "is deployed as recorded, though a later step on it did not succeed in run {run}: {error}"
+                ),
+                None => "is deployed as recorded, though a later step on it did not succeed".to_owned(),
+            });
         }
         if let Some(reason) = join_reason {
             item.because(reason);

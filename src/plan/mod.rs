@@ -680,7 +680,8 @@ impl Plan {
     /// Whether it is refused for commits since the last site action that are not allowed.
     #[must_use]
     pub fn is_refused_for_commits(&self) -> bool {
-        self.history.lineage != Lineage::Follows && !self.options.allow_intermediate_commits
+        let follows = self.history.lineage == Lineage::Follows || self.is_empty();
+        !follows && !self.options.allow_intermediate_commits
     }
 
     /// Whether it is refused since its documents make guards weaker, and neither a flag nor approvals allow that.

@@ -69,7 +69,8 @@ pub fn admit(
             )],
         });
     }
-    if plan.options.allow_intermediate_commits || !is_site_action {
+    // Where nothing is done, no commit is left out.
+    if plan.options.allow_intermediate_commits || !is_site_action || plan.is_empty() {
         return Ok(());
     }
     let history = intermediate_commits(site.repository, &site.name, selection, state, commit)?;

@@ -209,7 +209,7 @@ pub enum Error {
     },
     /// Another worker has the part, or the run has ended.
     #[error(
-        "another worker has taken part `{part}` of run {run}, or the run has ended: this worker has stopped"
+        "another worker has taken part `{part}` of run {run}, the run has ended, or its lock was made anew: this worker has stopped"
     )]
     PartLost {
         /// The run.
@@ -393,7 +393,7 @@ impl Error {
                 "`trueup run abort {run}` or `trueup run end {run}` does it now; `trueup run begin` with its plan and name leaves it to its workers again"
             ),
             Self::PartLost { run, .. } => {
-                format!("`trueup run status {run}` shows which of both")
+                format!("`trueup run status {run}` shows which; `trueup run part` carries on a part that has not ended")
             }
             Self::PartHeld { run, .. }
             | Self::BeingEnded { run, .. } => {

@@ -7,6 +7,7 @@ use super::error::{self, Error};
 use super::owed_records::{OwedRuns, publish_owed};
 use super::process::Process;
 use super::site_repository::SiteRepository;
+use super::unfinished::unfinished;
 use crate::design::RunId;
 use crate::record::{self, Direction, Move};
 use crate::repository::{PushOutcome, Remote};
@@ -43,7 +44,9 @@ pub fn migrate(process: Process<'_>, how: Move) -> Result<Migration, Error> {
     let milliseconds = u64::try_from(process.time.seconds()).unwrap_or_default() * 1000;
     let id = ulid::Ulid::from_parts(milliseconds, process.actor.random);
     let held = process.acquire(&RunId::from(id.to_string()), b"", || Ok(()))?;
-    let moved = relocate(process, remote, how).and_then(|mut migration| {
+    let moved = refuse_workers(&[&source, &target]);
+    let moved = moved.and_then(|()| relocate(process, remote, how));
+    let moved = moved.and_then(|mut migration| {
         // From now on this clone finds them where they are.
         let store = target.store()?;
         let mut records = target.records(&store)?;
@@ -56,6 +59,26 @@ pub fn migrate(process: Process<'_>, how: Move) -> Result<Migration, Error> {
     let migration = moved?;
     released?;
     Ok(migration)
+}
+
+/// Refuses to move the records from under a run that is divided: its parts are beside them, and its workers look for them there.
+fn refuse_workers(places: &[&SiteRepository<'_>]) -> Result<(), Error> {
+    for site in places {
+        let store = site.store()?;
+        // They are at one of both places, or at none: then nothing is moved.
+        let Ok(records) = site.records(&store) else {
+            continue;
+        };
+        if let Some(run) = unfinished(&store, &records.state)?
+            && run.workers.is_some()
+        {
+            return Err(Error::OfWorkers {
+                site: site.name.clone(),
+                run: run.run,
+            });
+        }
+    }
+    Ok(())
 }
 
 fn relocate(process: Process<'_>, remote: &Remote<'_>, how: Move) -> Result<Migration, Error> {

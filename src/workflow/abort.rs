@@ -19,6 +19,7 @@ use crate::lifecycle::ProvisionState;
 use crate::observed::Fact;
 use crate::plan::Plan;
 use crate::record::Phase;
+use crate::repository::CommitId;
 use crate::run::{
     self, Aborted, Inspection, Interrupted, LeaveCordoned, Look, OpenSteps, Process, Seen,
     TakeOver, find_interrupted,
@@ -53,7 +54,7 @@ pub struct AbortRequest<'a> {
 /// Those of [`find_interrupted`] and [`run::abort`]; the documents of its commit cannot be loaded.
 pub fn abort(process: Process<'_>, request: AbortRequest<'_>) -> Result<Aborted, Error> {
     let found = find_interrupted(process.site, Some(request.run))?;
-    let guards = guards_of(process, &found, request.checkout)?;
+    let guards = guards_of(process, &found, request)?;
     let take_over = TakeOver {
         dead: request.take_over_dead,
         longest_request: backend::longest_request(&guards),
@@ -76,7 +77,7 @@ pub fn abort_run(
     interrupted: &Interrupted,
     request: AbortRequest<'_>,
 ) -> Result<Aborted, Error> {
-    let guards = guards_of(process, interrupted, request.checkout)?;
+    let guards = guards_of(process, interrupted, request)?;
     let longest = backend::longest_request(&guards);
     let site = SiteOfRun::new(request, process, interrupted);
     let look = |open: &OpenSteps| site.look(open);
@@ -209,12 +210,13 @@ impl AbortRequest<'_> {
             let (Some(notes), Some(node)) = (open.get(&step.id), &step.id.node) else {
                 continue;
             };
+            let designed = equipped.guarded.nodes.get(node);
             orders.entry(node).or_default().push(Order {
                 leaving: Arc::default(),
                 soaked: Arc::default(),
                 run: found.record.run.clone(),
                 step: Arc::new(step.clone()),
-                node: equipped.guarded.nodes.get(node).cloned(),
+                node: designed.or(equipped.applied.get(node)).cloned(),
                 notes: notes.clone(),
                 reporter: Reporter::default(),
             });
@@ -346,6 +348,14 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
                 let seen = look.end_service(hardware, service).await;
                 others.extend(seen.map(|seen| (service.step.id.clone(), seen)));
             }
+            // What comes behind a step that had not begun had not, either, whatever became of this one.
+            let behind = orders.iter().enumerate().skip(position + 1);
+            let behind = behind.filter(|(at, order)| {
+                !is_of_machine(order)
+                    && !is_service(order)
+                    && not_begun.is_some_and(|first| first < *at)
+            });
+            others.extend(behind.map(|(_, order)| (order.step.id.clone(), Seen::NotBegun)));
             break;
         };
         others.push((order.step.id.clone(), seen));
@@ -384,14 +394,34 @@ async fn has_failed(hardware: &Backends, order: &Order) -> bool {
         .is_some_and(|machine| matches!(machine.provision, Fact::Known(state) if is_failure(state)))
 }
 
-/// The guards that the documents of the commit of a run say.
+/// The guards that the documents of the commit of a run say. Where that commit is in the clone alone that began the run, those that are
+/// checked out tell how long its last request may be on its way, and who hears of its end.
 fn guards_of(
     process: Process<'_>,
     found: &Interrupted,
+    request: AbortRequest<'_>,
+) -> Result<Arc<Guards>, Error> {
+    let checkout = request.checkout;
+    if matches!(checkout.repository.has(found.commit.0), Ok(true)) {
+        return guards_at(process, found.commit, checkout);
+    }
+    request.client.tell(&format!(
+        "warning: commit {} of run {} is not here: its documents cannot be read, and its machines not be observed",
+        found.commit.short(),
+        found.record.run
+    ));
+    let head = checkout.head_if_any().ok().flatten();
+    let guards = head.and_then(|head| guards_at(process, head, checkout).ok());
+    Ok(guards.unwrap_or_default())
+}
+
+fn guards_at(
+    process: Process<'_>,
+    commit: CommitId,
     checkout: &Checkout<'_>,
 ) -> Result<Arc<Guards>, Error> {
     let site = process.site;
-    let at = At::Commit(found.commit);
+    let at = At::Commit(commit);
     let definition = &checkout.location.definition;
     let folder = definition.rsplit_once('/').map_or("", |(folder, _)| folder);
     let location = locate_at(site.repository, at, folder, &site.name)?;

@@ -354,9 +354,10 @@ fn flags_that_help(error: &run::Error, guards: &PlanGuards, origin: Origin) -> O
         run::Error::Gone { .. }
         | run::Error::IntermediateCommits { .. }
         | run::Error::Diverged { .. }
-        | run::Error::Rollback { .. } => {
-            (!guards.forbid(commits)).then(|| format!("`--{commits}` skips this check"))
-        }
+        | run::Error::Rollback { .. } => (!guards.forbid(commits)).then(|| match origin {
+            Origin::Request => format!("`--{commits}` skips this check"),
+            Origin::SavedPlan => format!("plan again with `--{commits}`, which skips this check"),
+        }),
         _ => None,
     }
 }

@@ -26,6 +26,14 @@ use crate::site::{At, Loader};
 /// It is such a commit, or git fails.
 pub fn in_history(checkout: &Checkout<'_>, commit: CommitId) -> Result<(), Failure> {
     let repository = checkout.repository;
+    if !repository.has(commit.0)? {
+        let text = format!(
+            "commit {} is not in this clone: its documents cannot be read",
+            commit.short()
+        );
+        let hint = "`git fetch`, once it is pushed from the clone that has it; `trueup abort` needs no commit";
+        return Err(Failure::error(text).hint(hint));
+    }
     let upstream = repository.resolve("@{upstream}").ok();
     for tip in [Some(checkout.head()?), upstream].into_iter().flatten() {
         if tip == commit || repository.is_ancestor(commit, tip)? {

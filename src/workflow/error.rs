@@ -12,10 +12,12 @@ pub enum Error {
     #[error(transparent)]
     Run(#[from] run::Error),
     /// No maintenance window is open.
-    #[error("no maintenance window is open now: {windows}")]
+    #[error("no maintenance window is open now: {windows}{}", next_opening(opens.as_deref()))]
     WindowClosed {
         /// The windows of the site.
         windows: String,
+        /// When the next one opens, if one does within a week.
+        opens: Option<String>,
         /// Whether the policy lets a flag lift them.
         may_leave: bool,
         /// The command that opens others, if only those in force are closed.
@@ -38,4 +40,12 @@ pub enum Error {
     /// The documents of a commit could not be loaded.
     #[error(transparent)]
     Site(#[from] site::Error),
+}
+
+/// The words about the next window.
+fn next_opening(opens: Option<&str>) -> String {
+    match opens {
+        Some(opens) => format!("; the next opens {opens}"),
+        None => "; none opens within a week".to_owned(),
+    }
 }

@@ -95,6 +95,8 @@ pub struct Known<'a> {
     pub observations: Option<&'a Observations>,
     /// The reasons against a saved plan by now: nothing but a new plan helps.
     pub outdated: Vec<String>,
+    /// Why no run of the plan begins now, where no maintenance window is open.
+    pub closed: Option<String>,
     /// The flags that the blocked change of the node needs.
     pub unblocking: Option<Unblocking>,
     /// Its steps that wait for a decision.
@@ -498,7 +500,10 @@ impl Explainer<'_> {
                     self.plan.request_as("apply", &self.plan.allowances())
                 }
             };
-            ways.push(way("apply the plan", Some(command)));
+            match &self.known.closed {
+                Some(why) => ways.push(way(format!("apply the plan then: {why}"), Some(command))),
+                None => ways.push(way("apply the plan", Some(command))),
+            }
         }
     }
 
@@ -514,6 +519,13 @@ impl Explainer<'_> {
             .is_some_and(|seen| seen.provision == Fact::Known(ProvisionState::CleanFailed))
             || record.is_some_and(|record| record.clean_step.is_some());
         let is_retired = record.is_some_and(|record| record.retired.is_some());
+        let member = seen.and_then(|seen| match &seen.cluster {
+            Fact::Known(node) => node.as_ref(),
+            Fact::Unknown(_) => None,
+        });
+        let mut steps = self.plan.steps.iter();
+        let is_cordoned = member.is_some_and(|member| member.ready && member.unschedulable)
+            && !steps.any(|step| step.id.node.as_ref().is_some_and(|of| of.as_str() == node));
         let ways = [
             self.reservation(node).map(|reservation| {
                 let what = format!(
@@ -529,6 +541,12 @@ impl Explainer<'_> {
                 )
             }),
             in_maintenance.then(|| way("take it out of maintenance", unset("maintenance"))),
+            is_cordoned.then(|| {
+                way(
+                    "its node is cordoned, and nothing of the plan ends that: let pods be scheduled on it again",
+                    Some(format!("trueup apply uncordon {node}")),
+                )
+            }),
             is_retired.then(|| {
                 way(
                     "end its retirement, unless a document retires it",

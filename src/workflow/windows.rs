@@ -28,6 +28,8 @@ pub fn time_left(
     let open = windows::open_for(all, now);
     open.map(Some).ok_or_else(|| Error::WindowClosed {
         windows: windows::in_words(all),
+        opens: windows::next_opening(all, now)
+            .map(|opens| opens.strftime("%Y-%m-%d %H:%M UTC").to_string()),
         may_leave: !guards.policy.forbidden_flags.contains("outside-windows"),
         way_out: plan.guards.way_out(&["maintenance_windows"]),
     })

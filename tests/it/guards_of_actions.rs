@@ -140,7 +140,17 @@ fn a_commit_that_deletes_a_machine_which_is_down_frees_no_place() {
     let shown = fixture.run(&targets).with(0).stdout;
     assert!(shown.contains("and worker-1 is off"), "{shown}");
     fixture
-        .run(&["apply", "--yes", "--allow-destroy", "worker-1"])
+        .run(&[
+            "apply",
+            "--yes",
+            "--allow-destroy",
+            "worker-1",
+            "--node-is-gone",
+            "worker-1",
+            "--allow-redeploy",
+            "worker-2",
+            "--allow-intermediate-commits",
+        ])
         .with(0);
     fixture.run(&redeploy).with(0);
 
@@ -167,7 +177,7 @@ fn a_commit_that_deletes_a_machine_leaves_it_to_the_circuit_breaker() {
     }
     delete(&fixture, "worker-1");
     fixture
-        .run(&["apply", "remediate", "worker-2", "--yes"])
+        .run(&["apply", "remediate", "control-1", "--yes"])
         .with(4)
         .saying("2 of 5 machines are unhealthy");
 }

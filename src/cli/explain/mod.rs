@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
+use super::apply::ProcessClock;
 use super::approve;
 use super::context::Context;
 use super::exit;
@@ -21,7 +22,7 @@ use crate::report::explain::{self as report, WordReference};
 use crate::run::Connection;
 use crate::site::At;
 use crate::workflow::{
-    Checkout, ExplainedRun, Known, Planned, Planner, Thing, explain, follow, saved_plan,
+    Checkout, ExplainedRun, Known, Planned, Planner, Thing, explain, follow, saved_plan, time_left,
 };
 
 #[derive(Debug, Args)]
@@ -273,6 +274,8 @@ fn by_new_plan(
     } = planner.plan()?;
     plan.unfinished = here.unfinished.cloned();
     let is_designed = |word: &str| guarded.nodes.contains_key(word);
+    let clock = ProcessClock::new(context.printer);
+    let closed = time_left(&clock, guarded.guards(), &plan).err();
     if Thing::named(&command.word, &plan, &is_designed).is_none()
         && let Some(last) = last
     {
@@ -289,6 +292,7 @@ fn by_new_plan(
             reservations: Some(&reservations),
             observations: observations.as_ref(),
             unblocking,
+            closed: closed.map(|closed| closed.to_string()),
             ..Known::default()
         },
     };

@@ -6,7 +6,7 @@ use super::warnings::Notes;
 use super::{Carried, Terms};
 use rustc_hash::FxHashSet;
 
-use crate::design::{NodeName, Share};
+use crate::design::{NodeDesign, NodeName, Share};
 use crate::guard::WaveLimits;
 use crate::plan::accept::refuse_unmatched;
 use crate::plan::action::Action;
@@ -56,11 +56,20 @@ pub(super) fn together<'a>(
     let machines: FxHashSet<&NodeName> = machines
         .chain(down.iter().map(|(node, _)| &node.name))
         .collect();
+    let left = down.iter().map(|(node, _)| *node);
+    let left: Vec<&NodeDesign> = left
+        .filter(|node| !input.after.nodes.contains_key(&node.name))
+        .collect();
     let limits = WaveLimits::new(guards, most)
         .with_etcd(clusters.places(&after))
         .with_groups(
             terms.groups.iter().map(PlannedGroup::size),
             &machines,
+            input.after,
+        )
+        .with_left(
+            terms.groups.iter().map(PlannedGroup::size),
+            &left,
             input.after,
         );
     let is_missed = |name: &NodeName| !terms.is_retired(name);

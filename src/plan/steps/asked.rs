@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::leaving::{Bounds, OUTSIDE, tear_down, written as step_of_leaving};
 use super::{NewStep, StepInputs, StepList, deployed, down_first};
-use crate::guard::is_control_plane;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
 use crate::step::{PrepareParameters, StepIndex, StepKind};
@@ -88,7 +87,8 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, inputs: &StepInputs<'
                 .is_some_and(|leave| leave.is_member);
             if canary && number == 1 {
                 draft.canary.push(last);
-            } else if is_member || design.is_some_and(is_control_plane) {
+            } else if is_member || design.is_some_and(|node| inputs.limits.has_control_plane(node))
+            {
                 back_before.push(last);
             } else {
                 ended.push(last);

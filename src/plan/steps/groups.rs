@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::leaving::{Place, tear_down, written};
 use super::{NewStep, StepInputs, StepList, clean_steps, deployed, down_first};
 use crate::design::{GroupName, NodeDesign, NodeName};
-use crate::guard::{WaveLimits, is_control_plane};
+use crate::guard::WaveLimits;
 use crate::plan::PlannedGroup;
 use crate::plan::item::Item;
 use crate::plan::leave::Leave;
@@ -397,7 +397,9 @@ impl<'g> OpenGroup<'g> {
     fn holds_up(&self, item: &Item<'_>) -> bool {
         let leave = item.work.leave.as_ref().or(item.work.rejoins.as_ref());
         let is_member = leave.is_some_and(|leave| leave.is_member);
-        is_member || item.subject.after.is_some_and(is_control_plane)
+        let limits = self.inputs.limits;
+        let mut design = item.subject.after.into_iter();
+        is_member || design.any(|node| limits.has_control_plane(node))
     }
 
     /// A node that is to be in its clusters is waited for until it is.

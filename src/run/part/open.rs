@@ -114,8 +114,11 @@ fn lock_again(process: Process<'_>, interrupted: &Interrupted) -> Result<Option<
     if unfinished(&store, &state)?.is_none_or(|newest| newest.run != *run) {
         return Ok(None);
     }
-    leave_to_workers(process, &interrupted.record, &interrupted.plan)?;
-    site.lock()
+    match leave_to_workers(process, &interrupted.record, &interrupted.plan) {
+        // Another worker was faster.
+        Ok(()) | Err(Error::LockHeld { .. }) => site.lock(),
+        Err(error) => Err(error),
+    }
 }
 
 /// A part that is being opened.

@@ -455,7 +455,7 @@ impl PartSession<'_> {
     fn lose(&self) {
         self.lease.lose(|| {
             format!(
-                "another worker has taken part `{}` of run {}, or the run has ended: this worker is fenced, and stops at once",
+                "another worker has taken part `{}` of run {}, the run has ended, or its lock was made anew: this worker is fenced, and stops at once",
                 self.part, self.run
             )
         });

@@ -234,6 +234,16 @@ fn a_run_whose_lock_was_deleted_is_still_its_workers() {
     }
     let told = site.clones[0].run(&["status"]).with(0);
     assert!(!told.stderr.contains("apply --resume"), "{told:?}");
+    // Its parts are beside the records, which are not moved from under it.
+    let branch = ["config", "trueup.stateBranch", "trueup"];
+    site.clones[1].checkout.git(&branch);
+    site.clones[1]
+        .run(&["migrate"])
+        .with(6)
+        .saying("is divided among workers, and has not ended");
+    site.clones[1]
+        .checkout
+        .git(&["config", "--unset", "trueup.stateBranch"]);
 
     // Each of its parts gives the workers the lock again, and they carry on.
     let ended = site.carry_out_all();
