@@ -17,6 +17,7 @@ use super::{Failure, FailureKind, value};
 use crate::adopt::{AdoptInput, Adopted, AirshipSite, Notes, adopt, airship_site, read_notes};
 use crate::backend::Secrets as _;
 use crate::design::{ClusterName, Reference, name_problem};
+use crate::diagnostic::in_shell;
 use crate::document::inline_text;
 use crate::observed::InventoryMachine;
 use crate::report::{Visible, counted};
@@ -117,6 +118,19 @@ fn seed(text: &str) -> Result<(ClusterName, Arc<str>), String> {
     }
 }
 
+/// The command that goes on once what it would contact is trusted.
+fn continues(command: &AdoptCommand) -> String {
+    let folder = command.into.display().to_string();
+    let words = in_shell(["trueup", "adopt", "-o", &folder]);
+    let same = match (command.etcd.is_empty(), command.machines.is_none()) {
+        (true, true) => "",
+        (false, true) => ", with the same `--etcd`,",
+        (true, false) => ", with the same `--machines`,",
+        (false, false) => ", with the same `--etcd` and `--machines`,",
+    };
+    format!("then `{words}`{same} continues")
+}
+
 pub(super) fn run(context: &mut Context, command: &AdoptCommand) -> Result<u8, Failure> {
     let notes = match &command.machines {
         Some(path) => table(&context.directory().join(path))?,
@@ -137,7 +151,11 @@ pub(super) fn run(context: &mut Context, command: &AdoptCommand) -> Result<u8, F
         credentials: credentials.clone(),
     });
     let seeds: Vec<EtcdSeed> = seeds.collect();
-    let found = workflow::found(&context, &checkout, &seeds)?;
+    let found = workflow::found(&context, &checkout, &seeds);
+    let found = found.map_err(|failure| match failure.kind {
+        FailureKind::Guard => failure.hint(continues(command)),
+        _ => failure,
+    })?;
     let named = command.etcd.iter();
     let named = named.map(|(name, _)| (name.clone(), credentials.clone()));
     let adopted = adopt(&AdoptInput {

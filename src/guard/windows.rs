@@ -206,6 +206,29 @@ mod tests {
     }
 
     #[test]
+    fn the_next_window_opens_where_all_lists_have_one() {
+        let nights = list("UTC", &[window(&["monday", "thursday"], "22:00", "04:00")]);
+        let late = list("UTC", &[window(&[], "23:00", "23:30")]);
+        let not_monday = list("UTC", &[window(&["thursday"], "00:00", "23:00")]);
+        let never = list("UTC", &[window(&["sunday"], "10:00", "11:00")]);
+        let next = |lists: &[WindowList]| {
+            let now: Timestamp = "2026-11-23T12:00:00Z".parse().unwrap();
+            next_opening(lists, now).map(|at| at.to_string())
+        };
+        let at = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            next(std::slice::from_ref(&nights)),
+            at("2026-11-23T22:00:00Z")
+        );
+        assert_eq!(next(&[nights.clone(), late]), at("2026-11-23T23:00:00Z"));
+        assert_eq!(
+            next(&[nights.clone(), not_monday]),
+            at("2026-11-26T22:00:00Z")
+        );
+        assert_eq!(next(&[nights, never]), None);
+    }
+
+    #[test]
     fn windows_without_a_gap_are_one_and_none_at_all_are_always_open() {
         let both = [window(&[], "10:00", "12:00"), window(&[], "12:00", "13:00")];
         check(&[list("UTC", &both)], &[("2026-11-26 11:00", Some(120))]);

@@ -282,14 +282,7 @@ impl<'a> Rules<'a> {
         let mut item = Item::new(subject, kind);
         item.change.counts_as = Standing::Deployed;
         if unfinished {
-            let record = subject.record;
-            let error = record.and_then(|record| Some((&record.run, record.last_error.as_ref()?)));
-            item.because(match error {
-                Some((run, error)) => format!(
-                    "is deployed as recorded, though a later step on it did not succeed in run {run}: {error}"
-                ),
-                None => "is deployed as recorded, though a later step on it did not succeed".to_owned(),
-            });
+            item.because(unfinished_words(subject.record, join_reason.as_deref()));
         }
         if let Some(reason) = join_reason {
             item.because(reason);
@@ -383,6 +376,16 @@ impl<'a> Rules<'a> {
         let mut fields = of(subject.installed, &installed);
         fields.append(&mut of(subject.before, &rest));
         fields
+    }
+}
+
+/// Why a machine that is deployed as recorded is not done; `told`: a reason that is told beside it, perhaps the same.
+fn unfinished_words(record: Option<&NodeRecord>, told: Option<&str>) -> String {
+    let what = "is deployed as recorded, though a later step on it did not succeed";
+    let error = record.and_then(|record| Some((&record.run, record.last_error.as_ref()?)));
+    match error.filter(|(_, error)| !told.is_some_and(|told| told.contains(&***error))) {
+        Some((run, error)) => format!("{what} in run {run}: {error}"),
+        None => what.to_owned(),
     }
 }
 

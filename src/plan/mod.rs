@@ -680,7 +680,7 @@ impl Plan {
     /// Whether it is refused for commits since the last site action that are not allowed.
     #[must_use]
     pub fn is_refused_for_commits(&self) -> bool {
-        let follows = self.history.lineage == Lineage::Follows || self.is_empty();
+        let follows = self.history.lineage == Lineage::Follows || self.finds_nothing();
         !follows && !self.options.allow_intermediate_commits
     }
 
@@ -737,6 +737,12 @@ impl Plan {
         self.steps.is_empty() && !self.guards.changes
     }
 
+    /// Whether there is nothing to be done, and nothing was left out or blocked.
+    #[must_use]
+    pub fn finds_nothing(&self) -> bool {
+        self.is_empty() && self.blocked().next().is_none()
+    }
+
     /// Whether machines have the soak that an earlier run owes them.
     #[must_use]
     pub fn repeats_soak(&self) -> bool {
@@ -756,6 +762,13 @@ impl Plan {
         };
         let changes = self.changes.iter().filter(is_carried_out);
         changes.map(|change| &change.node)
+    }
+
+    /// Whether any change is carried out, beside those that are blocked.
+    #[must_use]
+    pub fn carries_any(&self) -> bool {
+        let mut carried = self.summary.changes.iter();
+        carried.any(|(kind, number)| *kind != ChangeKind::None && *number > 0)
     }
 
     /// The changes that wait for a flag, or that nothing allows.

@@ -91,18 +91,23 @@ impl Plan {
                 0 => format!("the change of `{first}` is blocked"),
                 more => format!("the changes of `{first}` and {more} more are blocked"),
             };
-            match self.guards.forbid("skip-blocked") {
-                true => add(
-                    reason,
-                    "the operator, once none is blocked any more: the policy forbids `--skip-blocked`",
-                    None,
-                ),
-                false => add(
-                    reason,
-                    "the operator: allow each, or leave them out by `--skip-blocked`",
-                    Some(self.again_with(Some("--skip-blocked"))),
-                ),
-            }
+            let blocks = self.blocked().filter(|change| !change.excluded);
+            let mut blocks = blocks.filter_map(|change| change.blocked.as_ref());
+            let has_flag = blocks.any(|block| block.flag.is_some());
+            let skips = self.carries_any() && !self.guards.forbid("skip-blocked");
+            let who = match (has_flag, skips) {
+                (true, true) => "the operator: allow each, or leave them out by `--skip-blocked`",
+                (true, false) => "the operator: allow each",
+                (false, true) => {
+                    "the operator: leave them out by `--skip-blocked`, or once the reasons are gone"
+                }
+                (false, false) => "the operator, once the reasons are gone",
+            };
+            add(
+                reason,
+                who,
+                skips.then(|| self.again_with(Some("--skip-blocked"))),
+            );
         }
         if self.is_refused_for_commits() {
             let reason = match self.history.lineage {

@@ -88,19 +88,42 @@ fn allowed_anew(ways: &WaysOut) -> Option<String> {
         .then(|| format!("what it may do is allowed anew, and the run was given `{given}`"))
 }
 
+/// Words about some nodes, whose names are in the place of `@`; `None`: there are none.
+fn some(list: &[NodeName], text: &str) -> Option<String> {
+    let names = named(list.iter().map(NodeName::as_str));
+    (!list.is_empty()).then(|| text.replace('@', &names))
+}
+
+fn joined(parts: &[Option<String>]) -> String {
+    let parts: Vec<String> = parts.iter().flatten().cloned().collect();
+    parts.join("; ")
+}
+
+fn about(seconds: Option<u64>) -> Option<String> {
+    let left = seconds.filter(|seconds| *seconds > 0);
+    left.map(|seconds| format!("about {}", duration(seconds)))
+}
+
+/// The words for what a run that supersedes it leads to.
+fn words_of_supersede(ways: &WaysOut) -> String {
+    joined(&[
+        Some("aborts it, and applies a new plan of what is committed now".to_owned()),
+        some(
+            &ways.half_done,
+            "@ as found then, once nothing is under way there",
+        ),
+        some(&ways.failed, "@ again"),
+        ways.rebuilding.then(|| {
+            "what it had begun to build is built again with `--allow-redeploy NODE` alone, if a system is on it then".to_owned()
+        }),
+        ways.owes_soak
+            .then(|| "first the soak that is owed".to_owned()),
+        about(ways.anew).map(|time| format!("at most {time} if the documents are the same")),
+        allowed_anew(ways),
+    ])
+}
+
 fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
-    let some = |list: &[NodeName], text: &str| {
-        let names = named(list.iter().map(NodeName::as_str));
-        (!list.is_empty()).then(|| text.replace('@', &names))
-    };
-    let joined = |parts: &[Option<String>]| {
-        let parts: Vec<String> = parts.iter().flatten().cloned().collect();
-        parts.join("; ")
-    };
-    let about = |seconds: Option<u64>| {
-        let left = seconds.filter(|seconds| *seconds > 0);
-        left.map(|seconds| format!("about {}", duration(seconds)))
-    };
     let complete = (ways.complete > 0).then(|| {
         let nodes = counted(ways.complete, "node is", "nodes are");
         format!("{nodes} done in any case")
@@ -126,21 +149,7 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
         some(&ways.failed, "left failed: @"),
         some(&ways.not_started, as_before),
     ]);
-    let superseded = joined(&[
-        Some("aborts it, and applies a new plan of what is committed now".to_owned()),
-        some(
-            &ways.half_done,
-            "@ as found then, once nothing is under way there",
-        ),
-        some(&ways.failed, "@ again"),
-        ways.rebuilding.then(|| {
-            "what it had begun to build is built again with `--allow-redeploy NODE` alone, if a system is on it then".to_owned()
-        }),
-        ways.owes_soak
-            .then(|| "first the soak that is owed".to_owned()),
-        about(ways.anew).map(|time| format!("at most {time} if the documents are the same")),
-        allowed_anew(ways),
-    ]);
+    let superseded = words_of_supersede(ways);
     let part = match ways.needs_digest {
         true => format!("`trueup run part {run} PART --plan-digest DIGEST`"),
         false => format!("`trueup run part {run} PART`"),

@@ -10,7 +10,7 @@ use super::error::{self, Error};
 use super::history::intermediate_commits;
 use super::site_repository::SiteRepository;
 use crate::design::Digest;
-use crate::plan::{Block, Change, ChangeKind, Plan};
+use crate::plan::{Block, Change, Plan};
 use crate::record::SiteState;
 use crate::repository::{CommitId, LARGEST_FILE, Selection};
 
@@ -36,7 +36,6 @@ pub fn admit(
     if !blocked.is_empty() && !plan.options.skip_blocked {
         let changes = plan.changes.iter().filter(|change| !change.excluded);
         let blocks = changes.filter_map(|change| change.blocked.as_ref());
-        let carried = plan.summary.changes.iter();
         return Err(Error::Blocked {
             blocked,
             cause: blocks
@@ -45,9 +44,7 @@ pub fn admit(
                 .min()
                 .unwrap_or_default(),
             has_flag: blocks.clone().any(|block| block.flag.is_some()),
-            has_rest: carried
-                .into_iter()
-                .any(|(kind, number)| *kind != ChangeKind::None && *number > 0),
+            has_rest: plan.carries_any(),
         });
     }
     let is_site_action = !plan.request.action.is_targeted();
@@ -70,7 +67,7 @@ pub fn admit(
         });
     }
     // Where nothing is done, no commit is left out.
-    if plan.options.allow_intermediate_commits || !is_site_action || plan.is_empty() {
+    if plan.options.allow_intermediate_commits || !is_site_action || plan.finds_nothing() {
         return Ok(());
     }
     let history = intermediate_commits(site.repository, &site.name, selection, state, commit)?;

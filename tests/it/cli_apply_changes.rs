@@ -345,3 +345,33 @@ fn a_machine_that_was_torn_down_and_deployed_by_other_means_is_adopted() {
         .with(0);
     fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }
+
+#[test]
+fn a_change_and_its_revert_leave_nothing_to_do_and_nothing_to_allow() {
+    let fixture = deployed();
+    add_label(&fixture);
+    fixture.checkout.commit("A label");
+    fixture.checkout.git(&["revert", "--no-edit", "HEAD"]);
+    let plan = fixture.run(&["plan"]).with(0).stdout;
+    assert!(!plan.contains("BLOCKED"), "{plan}");
+    for _ in 0..2 {
+        let ended = fixture.run(&["apply", "--yes"]).with(0);
+        assert!(ended.stderr.contains("Nothing to do"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_plan_that_skipped_no_commits_is_made_again_where_some_have_come() {
+    let fixture = deployed();
+    for text in ["One", "Two"] {
+        add_label(&fixture);
+        fixture
+            .checkout
+            .git(&["commit", "--allow-empty", "-qam", text]);
+    }
+    let path = fixture.checkout.outside().join("two.plan");
+    let path = path.to_str().unwrap();
+    fixture.run(&["plan", "-o", path]).with(0);
+    let ended = fixture.run(&["apply", path]).with(4);
+    ended.saying("plan again with `--allow-intermediate-commits`");
+}

@@ -13,9 +13,10 @@ fn killed_elsewhere() -> (Fixture, Fixture, Origin) {
 fn killed_with_faults(faults: &str, node: &str) -> (Fixture, Fixture, Origin) {
     let (first, origin) = shared(Fixture::one_rack_with_faults(faults));
     let kill = first.simulated_site().with_added_extension("kill");
-    std::fs::create_dir_all(kill.parent().unwrap()).unwrap();
+    let folder = kill.parent().expect("a folder of the site");
+    std::fs::create_dir_all(folder).expect("a folder of the site");
     let at = format!(r#"{{"nodes": ["{node}"], "step": "deploy"}}"#);
-    std::fs::write(kill, at).unwrap();
+    std::fs::write(&kill, at).expect("a kill");
     let ended = first.run(&["apply", "--yes"]);
     assert_eq!(ended.code, 137, "{ended:?}");
     let second = clone(&first, &origin);
