@@ -118,7 +118,7 @@ fn seed(text: &str) -> Result<(ClusterName, Arc<str>), String> {
     }
 }
 
-/// The command that goes on once what it would contact is trusted.
+/// The command that continues once what it would contact is trusted.
 fn continues(command: &AdoptCommand) -> String {
     let folder = command.into.display().to_string();
     let words = in_shell(["trueup", "adopt", "-o", &folder]);

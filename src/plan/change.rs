@@ -282,7 +282,7 @@ impl<'a> Rules<'a> {
         let mut item = Item::new(subject, kind);
         item.change.counts_as = Standing::Deployed;
         if unfinished {
-            item.because(unfinished_words(subject.record, join_reason.as_deref()));
+            item.because(UNFINISHED);
         }
         if let Some(reason) = join_reason {
             item.because(reason);
@@ -300,6 +300,7 @@ impl<'a> Rules<'a> {
             accepting.mark(&mut item.change.fields);
         }
         drift.tell(&mut item);
+        tell_error(&mut item);
         if kind == ChangeKind::Redeploy {
             item.redeploy();
             if self.guards.policy.redeploy_on_change == RedeployPolicy::Never {
@@ -379,13 +380,23 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Why a machine that is deployed as recorded is not done; `told`: a reason that is told beside it, perhaps the same.
-fn unfinished_words(record: Option<&NodeRecord>, told: Option<&str>) -> String {
-    let what = "is deployed as recorded, though a later step on it did not succeed";
-    let error = record.and_then(|record| Some((&record.run, record.last_error.as_ref()?)));
-    match error.filter(|(_, error)| !told.is_some_and(|told| told.contains(&***error))) {
-        Some((run, error)) => format!("{what} in run {run}: {error}"),
-        None => what.to_owned(),
+/// Why a machine that is deployed as recorded is not done.
+const UNFINISHED: &str = "is deployed as recorded, though a later step on it did not succeed";
+
+/// Adds in which run that was, and why, unless another reason tells it.
+fn tell_error(item: &mut Item<'_>) {
+    let record = item.subject.record;
+    let Some((run, error)) =
+        record.and_then(|record| Some((&record.run, record.last_error.as_ref()?)))
+    else {
+        return;
+    };
+    let reasons = &mut item.change.reasons;
+    if reasons.iter().any(|reason| reason.contains(&**error)) {
+        return;
+    }
+    if let Some(reason) = reasons.iter_mut().find(|reason| &***reason == UNFINISHED) {
+        *reason = Arc::from(format!("{UNFINISHED} in run {run}: {error}"));
     }
 }
 
