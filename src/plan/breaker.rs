@@ -351,6 +351,18 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_that_a_commit_moves_counts_in_its_old_rack_too() {
+        let mut guards = by(&[]);
+        let moved = BTreeSet::from([(FailureDomain::Rack, Arc::from("r1"))]);
+        let elsewhere = &mut guards.policy.failure_domains.elsewhere;
+        elsewhere.insert(machine("r9", "a").name, moved);
+        let breaker = Breaker::new(&guards, Share::Percent(40));
+        let domains: Vec<_> = breaker.counted_domains(&machine("r9", "a")).collect();
+        let rack = |name: &str| Some((FailureDomain::Rack, Arc::from(name)));
+        assert_eq!(domains, [None, rack("r1"), rack("r9")]);
+    }
+
+    #[test]
     fn after_a_storm_nothing_is_remediated_until_its_machines_have_stayed_for_the_cooldown() {
         let guards = by(&[]);
         let cooldown = guards.policy.remediation.cooldown();

@@ -181,3 +181,50 @@ fn a_commit_that_deletes_a_machine_leaves_it_to_the_circuit_breaker() {
         .with(4)
         .saying("2 of 5 machines are unhealthy");
 }
+
+#[test]
+fn a_commit_that_takes_a_tag_away_takes_no_machine_out_of_the_control_plane_before_it_is_applied() {
+    let fixture = example("control-plane");
+    fixture.checkout.write(
+        "nodes.yaml",
+        fixture
+            .read("nodes.yaml")
+            .replace("tags: [worker]", "tags: [worker, master]"),
+    );
+    fixture.checkout.commit("The workers are masters, too");
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture
+        .run(&["apply", "power", "off", "worker-1", "--yes"])
+        .with(0);
+    let redeploy = [
+        "apply",
+        "redeploy",
+        "worker-2",
+        "--target-revision",
+        "committed",
+        "--yes",
+    ];
+    let held = "of the control plane may be unavailable, and worker-1 is off";
+    fixture.run(&redeploy).with(4).saying(held);
+    let nodes = fixture.read("nodes.yaml");
+    let (before, after) = nodes.split_once("name: worker-1}").unwrap();
+    let after = after.replacen("tags: [worker, master]", "tags: [worker]", 1);
+    fixture
+        .checkout
+        .write("nodes.yaml", format!("{before}name: worker-1}}{after}"));
+    fixture.checkout.commit("One master less");
+    fixture.run(&redeploy).with(4).saying(held);
+}
+
+#[test]
+fn a_share_of_a_group_counts_a_machine_that_is_down_and_has_left_the_design() {
+    let fixture = applied("{max_unavailable: {total: 50%}}");
+    fixture
+        .run(&["apply", "power", "off", "worker-1", "--yes"])
+        .with(0);
+    delete(&fixture, "worker-1");
+    fixture
+        .run(&["apply", "redeploy", "worker-2", "--yes"])
+        .with(4)
+        .saying("of group `workers` may be unavailable, and worker-1 is off");
+}
