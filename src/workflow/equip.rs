@@ -18,6 +18,27 @@ use crate::repository::CommitId;
 use crate::run::{Connection, Interrupted, SiteRepository};
 use crate::site::{At, Loader};
 
+/// Ensures that the commit of a run is in this clone: one that was never pushed is in the clone that began the run alone.
+///
+/// # Errors
+///
+/// It is not; the repository cannot be read.
+pub(super) fn ensure_commit_is_here(
+    checkout: &Checkout<'_>,
+    commit: CommitId,
+) -> Result<(), Failure> {
+    if checkout.repository.has(commit.0)? {
+        return Ok(());
+    }
+    let text = format!(
+        "commit {} is not in this clone: its documents cannot be read",
+        commit.short()
+    );
+    let hint =
+        "`git fetch`, once it is pushed from the clone that has it; `trueup abort` needs no commit";
+    Err(Failure::error(text).hint(hint))
+}
+
 /// Refuses documents that were not merged: a commit that is neither checked out nor in the history of what is, nor in
 /// that of its upstream.
 ///
@@ -26,14 +47,7 @@ use crate::site::{At, Loader};
 /// It is such a commit, or git fails.
 pub fn in_history(checkout: &Checkout<'_>, commit: CommitId) -> Result<(), Failure> {
     let repository = checkout.repository;
-    if !repository.has(commit.0)? {
-        let text = format!(
-            "commit {} is not in this clone: its documents cannot be read",
-            commit.short()
-        );
-        let hint = "`git fetch`, once it is pushed from the clone that has it; `trueup abort` needs no commit";
-        return Err(Failure::error(text).hint(hint));
-    }
+    ensure_commit_is_here(checkout, commit)?;
     let upstream = repository.resolve("@{upstream}").ok();
     for tip in [Some(checkout.head()?), upstream].into_iter().flatten() {
         if tip == commit || repository.is_ancestor(commit, tip)? {

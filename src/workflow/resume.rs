@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::carry_out::{Caller, Carried, Execution, carry_out};
+use super::equip::ensure_commit_is_here;
 use super::{Checkout, Error, Failure};
 use crate::backend;
 use crate::journal::Decision;
@@ -63,6 +64,7 @@ pub fn left_by_head(
         Ok(checkout.repository.digest_at(commit, &location.selection)?)
     };
     let begun = interrupted.commit;
+    ensure_commit_is_here(checkout, begun)?;
     let is_same = head == begun || digest(head)? == digest(begun)?;
     let (run, begun, head) = (&interrupted.record.run, begun.short(), head.short());
     Ok((!is_same).then(|| {

@@ -43,7 +43,7 @@ fn add_node(fixture: &Fixture) {
     fixture.checkout.write("nodes/monitoring.yaml", nodes);
 }
 
-fn remove_node(fixture: &Fixture) {
+pub(crate) fn remove_node(fixture: &Fixture) {
     let nodes = fixture.read("nodes/monitoring.yaml");
     let kept: Vec<&str> = nodes
         .split("---\n")

@@ -1,6 +1,7 @@
 //! A run whose process was killed in another clone, seen from here: nothing that it may have begun is taken for not begun, or for
 //! the machine of somebody else.
 
+use super::cli_apply_changes::remove_node;
 use super::cli_interrupted::{clone, everything_happened_once, shared};
 use super::fixture::Fixture;
 use super::git::Origin;
@@ -12,15 +13,29 @@ fn killed_elsewhere() -> (Fixture, Fixture, Origin) {
 
 fn killed_with_faults(faults: &str, node: &str) -> (Fixture, Fixture, Origin) {
     let (first, origin) = shared(Fixture::one_rack_with_faults(faults));
-    let kill = first.simulated_site().with_added_extension("kill");
-    let folder = kill.parent().expect("a folder of the site");
-    std::fs::create_dir_all(folder).expect("a folder of the site");
-    let at = format!(r#"{{"nodes": ["{node}"], "step": "deploy"}}"#);
-    std::fs::write(&kill, at).expect("a kill");
+    kill_at(&first, node, "deploy");
     let ended = first.run(&["apply", "--yes"]);
     assert_eq!(ended.code, 137, "{ended:?}");
     let second = clone(&first, &origin);
     (first, second, origin)
+}
+
+/// Kills the next process that begins a step of a machine.
+fn kill_at(fixture: &Fixture, node: &str, step: &str) {
+    let kill = fixture.simulated_site().with_added_extension("kill");
+    let folder = kill.parent().expect("a folder of the site");
+    std::fs::create_dir_all(folder).expect("a folder of the site");
+    let at = format!(r#"{{"nodes": ["{node}"], "step": "{step}"}}"#);
+    std::fs::write(&kill, at).expect("a kill");
+}
+
+/// The newest run.
+fn run_of(fixture: &Fixture) -> String {
+    let log = fixture.run(&["log", "--format", "json"]).with(0).json();
+    log["runs"][0]["run"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[test]
@@ -106,4 +121,41 @@ fn a_deploy_that_failed_after_its_process_was_gone_is_recorded_by_an_abort() {
         site.run(&["apply", "--yes", "--allow-redeploy", "all"])
             .with(0);
     }
+}
+
+#[test]
+fn a_run_whose_commit_was_never_pushed_is_aborted_in_another_clone() {
+    let (first, origin) = shared(Fixture::one_rack());
+    first.edit(
+        "nodes/monitoring.yaml",
+        "{rack: rack01, tags: [monitoring]}",
+        "{rack: rack01, tags: [monitoring], owner_data: {tier: gold}}",
+    );
+    first.checkout.commit("A commit that stays here");
+    kill_at(&first, "compute11", "deploy");
+    first.run(&["apply", "--yes"]).with(137);
+    let second = clone(&first, &origin);
+    let resumed = second.run(&["apply", "--resume"]).with(1);
+    resumed.saying("is not in this clone").saying("git fetch");
+    let run = run_of(&second);
+    second
+        .run(&["abort", &run])
+        .with(0)
+        .saying("is not here: its documents cannot be read");
+}
+
+#[test]
+fn a_machine_that_has_left_the_design_is_torn_down_once() {
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    remove_node(&fixture);
+    fixture.checkout.commit("One machine less");
+    kill_at(&fixture, "monitor02", "remove-from-cluster");
+    let destroys = ["apply", "--yes", "--allow-destroy", "monitor02"];
+    fixture.run(&destroys).with(137);
+    let run = run_of(&fixture);
+    fixture.run(&["status"]).with(0);
+    fixture.run(&["abort", &run]).with(0);
+    let plan = fixture.run(&["plan", "--allow-destroy", "all"]).with(0);
+    assert!(!plan.stdout.contains("wipes"), "{plan:?}");
 }
