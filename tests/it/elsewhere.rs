@@ -150,7 +150,7 @@ fn a_machine_that_has_left_the_design_is_torn_down_once() {
     fixture.run(&["apply", "--yes"]).with(0);
     remove_node(&fixture);
     fixture.checkout.commit("One machine less");
-    kill_at(&fixture, "monitor02", "remove-from-cluster");
+    kill_at(&fixture, "monitor02", "destroy");
     let destroys = ["apply", "--yes", "--allow-destroy", "monitor02"];
     fixture.run(&destroys).with(137);
     let run = run_of(&fixture);
