@@ -34,7 +34,7 @@ pub struct WaysOut {
     pub rebuilding: bool,
     /// How long the rest of its plan takes, in seconds, if that was estimated.
     pub resumed: Option<u64>,
-    /// How long its nodes that are not complete take from their beginning.
+    /// How long its nodes that are not complete take from their beginning; `None` for an action, which no new plan of the site repeats.
     pub anew: Option<u64>,
     /// Whether its end leaves machines behind that owe their soak: only the next update or redeploy has it.
     pub owes_soak: bool,
@@ -196,6 +196,10 @@ impl WaysOut {
             let step = plan.steps.get(index);
             step.is_some_and(|step| !view.has_ended(&step.id))
         });
+        // What an action asks for is no part of a plan of the site, which has other steps.
+        if plan.request.action.is_targeted() {
+            return found;
+        }
         found.anew = until_end(&|index| {
             let Some(step) = plan.steps.get(index) else {
                 return false;
