@@ -13,9 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::criteria;
-use crate::design::{
-    DefaultLimits, Design, Group, Guards, NodeDesign, NodeName, Share, SuccessCriteria,
-};
+use crate::design::{DefaultLimits, Design, Guards, NodeDesign, NodeName, Share, SuccessCriteria};
 use crate::diagnostic::counted;
 
 /// Labels by which a machine is one of the control plane, whatever their value but `disabled` and `false`.
@@ -241,12 +239,13 @@ impl<'a> WaveLimits<'a> {
         self
     }
 
-    /// Adds the groups that hold the machines that the limits are asked about.
+    /// Adds the groups that hold the machines that the limits are asked about; `left`: those that have left the design, and are missed
+    /// in the groups that would select them as long as they are down.
     #[must_use]
     pub fn with_groups(
         mut self,
         groups: impl IntoIterator<Item = GroupSize<'a>>,
-        machines: &FxHashSet<&NodeName>,
+        (machines, left): (&FxHashSet<&NodeName>, &[&'a NodeDesign]),
         design: &Design,
     ) -> Self {
         if machines.is_empty() || (self.share.is_none() && !self.defaults.others) {
@@ -254,34 +253,15 @@ impl<'a> WaveLimits<'a> {
         }
         for group in groups {
             let size = self.size_of(group, design);
-            for node in group.nodes.iter().filter(|node| machines.contains(node)) {
+            let guards = self.guards;
+            let selects = |node: &NodeDesign| {
+                let mut groups = guards.groups.iter();
+                groups.any(|each| each.name.as_str() == group.name && each.selects(node))
+            };
+            let left = left.iter().filter(|node| selects(node));
+            let held = group.nodes.iter().filter(|node| machines.contains(node));
+            for node in held.chain(left.map(|node| &node.name)) {
                 let of_node = self.groups.entry(node.as_str()).or_default();
-                of_node.push((group.name, size));
-            }
-        }
-        self
-    }
-
-    /// Adds machines that have left the design to the groups that would select them: as long as they are down, they are missed there.
-    #[must_use]
-    pub fn with_left(
-        mut self,
-        groups: impl IntoIterator<Item = GroupSize<'a>>,
-        left: &[&'a NodeDesign],
-        design: &Design,
-    ) -> Self {
-        if left.is_empty() || (self.share.is_none() && !self.defaults.others) {
-            return self;
-        }
-        for group in groups {
-            let size = self.size_of(group, design);
-            let of_name = |each: &&Group| each.name.as_str() == group.name;
-            let designed = self.guards.groups.iter().find(of_name);
-            let selected = left
-                .iter()
-                .filter(|node| designed.is_some_and(|group| group.selects(node)));
-            for node in selected {
-                let of_node = self.groups.entry(node.name.as_str()).or_default();
                 of_node.push((group.name, size));
             }
         }

@@ -300,7 +300,7 @@ impl<'a> Rules<'a> {
             accepting.mark(&mut item.change.fields);
         }
         drift.tell(&mut item);
-        tell_error(&mut item);
+        add_error(&mut item);
         if kind == ChangeKind::Redeploy {
             item.redeploy();
             if self.guards.policy.redeploy_on_change == RedeployPolicy::Never {
@@ -384,7 +384,7 @@ impl<'a> Rules<'a> {
 const UNFINISHED: &str = "is deployed as recorded, though a later step on it did not succeed";
 
 /// Adds in which run that was, and why, unless another reason tells it.
-fn tell_error(item: &mut Item<'_>) {
+fn add_error(item: &mut Item<'_>) {
     let record = item.subject.record;
     let Some((run, error)) =
         record.and_then(|record| Some((&record.run, record.last_error.as_ref()?)))

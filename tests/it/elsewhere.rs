@@ -5,6 +5,7 @@ use super::cli_apply_changes::remove_node;
 use super::cli_interrupted::{clone, everything_happened_once, shared};
 use super::fixture::Fixture;
 use super::git::Origin;
+use super::in_the_way::run_of;
 
 /// A first apply that is killed as it begins the deploy of a machine, in a clone, and another clone.
 fn killed_elsewhere() -> (Fixture, Fixture, Origin) {
@@ -13,29 +14,11 @@ fn killed_elsewhere() -> (Fixture, Fixture, Origin) {
 
 fn killed_with_faults(faults: &str, node: &str) -> (Fixture, Fixture, Origin) {
     let (first, origin) = shared(Fixture::one_rack_with_faults(faults));
-    kill_at(&first, node, "deploy");
+    first.kill_at(node, "deploy");
     let ended = first.run(&["apply", "--yes"]);
     assert_eq!(ended.code, 137, "{ended:?}");
     let second = clone(&first, &origin);
     (first, second, origin)
-}
-
-/// Kills the next process that begins a step of a machine.
-fn kill_at(fixture: &Fixture, node: &str, step: &str) {
-    let kill = fixture.simulated_site().with_added_extension("kill");
-    let folder = kill.parent().expect("a folder of the site");
-    std::fs::create_dir_all(folder).expect("a folder of the site");
-    let at = format!(r#"{{"nodes": ["{node}"], "step": "{step}"}}"#);
-    std::fs::write(&kill, at).expect("a kill");
-}
-
-/// The newest run.
-fn run_of(fixture: &Fixture) -> String {
-    let log = fixture.run(&["log", "--format", "json"]).with(0).json();
-    log["runs"][0]["run"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
 }
 
 #[test]
@@ -84,8 +67,7 @@ fn a_first_deploy_that_was_killed_is_superseded_in_another_clone() {
 #[test]
 fn a_run_that_may_have_begun_is_aborted_in_another_clone_with_a_tag() {
     let (_, second, _origin) = killed_elsewhere();
-    let log = second.run(&["log", "--format", "json"]).with(0).json();
-    let run = log["runs"][0]["run"].as_str().unwrap().to_owned();
+    let run = run_of(&second);
     second.run(&["abort", &run]).with(0);
     assert_eq!(second.tag_names().len(), 1);
     // What it leaves is told by the same words as the step that its machine may be at.
@@ -101,8 +83,7 @@ fn a_deploy_that_failed_after_its_process_was_gone_is_recorded_by_an_abort() {
     for is_here in [true, false] {
         let (first, second, _origin) = killed_with_faults(faults, "control02");
         let site = if is_here { first } else { second };
-        let log = site.run(&["log", "--format", "json"]).with(0).json();
-        let run = log["runs"][0]["run"].as_str().unwrap().to_owned();
+        let run = run_of(&site);
         // Its deploys end by themselves.
         site.run(&["status"]).with(0);
         let aborted = site.run(&["abort", &run]).with(0);
@@ -132,7 +113,7 @@ fn a_run_whose_commit_was_never_pushed_is_aborted_in_another_clone() {
         "{rack: rack01, tags: [monitoring], owner_data: {tier: gold}}",
     );
     first.checkout.commit("A commit that stays here");
-    kill_at(&first, "compute11", "deploy");
+    first.kill_at("compute11", "deploy");
     first.run(&["apply", "--yes"]).with(137);
     let second = clone(&first, &origin);
     let resumed = second.run(&["apply", "--resume"]).with(1);
@@ -150,7 +131,7 @@ fn a_machine_that_has_left_the_design_is_torn_down_once() {
     fixture.run(&["apply", "--yes"]).with(0);
     remove_node(&fixture);
     fixture.checkout.commit("One machine less");
-    kill_at(&fixture, "monitor02", "destroy");
+    fixture.kill_at("monitor02", "destroy");
     let destroys = ["apply", "--yes", "--allow-destroy", "monitor02"];
     fixture.run(&destroys).with(137);
     let run = run_of(&fixture);

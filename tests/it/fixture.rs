@@ -250,6 +250,15 @@ impl Fixture {
         folder.join("simulated-site.json")
     }
 
+    /// Kills the next process that begins a step of a machine.
+    pub(crate) fn kill_at(&self, node: &str, step: &str) {
+        let kill = self.simulated_site().with_added_extension("kill");
+        let folder = kill.parent().expect("a folder of the site");
+        std::fs::create_dir_all(folder).expect("a folder of the site");
+        let at = format!(r#"{{"nodes": ["{node}"], "step": "{step}"}}"#);
+        std::fs::write(&kill, at).expect("a kill");
+    }
+
     /// Suspends a process that works at the simulated site, at an instant when the machines still answer others: one that
     /// sleeps in the middle of a request holds the file that stands for all of them.
     pub(crate) fn suspend(&self, child: &Child) {

@@ -45,16 +45,15 @@ fn dies_in_the_deploy_of(site: &Fixture, node: &str) {
 
 /// The same, in another step.
 fn dies_in(step: &str, site: &Fixture, node: &str) {
-    let kill = site.simulated_site().with_added_extension("kill");
-    let place = format!("{{\"nodes\": [\"{node}\"], \"step\": \"{step}\"}}");
-    std::fs::write(kill, place).unwrap();
+    site.kill_at(node, step);
     let allowed = ["--allow-redeploy", "all", "--allow-restart", "all"];
     let run = site.start(&[&["apply", "--yes"], &allowed[..]].concat());
     let ended = run.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(137), "{ended:?}");
 }
 
-fn run_of(site: &Fixture) -> String {
+/// The newest run.
+pub(crate) fn run_of(site: &Fixture) -> String {
     let log = site.run(&["log", "--format", "json", "-n", "1"]);
     let log = log.with(0).json();
     log["runs"][0]["run"].as_str().unwrap().to_owned()

@@ -1,10 +1,10 @@
 //! Checks of the records at the remote, and of what a run pushes to it.
 
 use super::checks::Checks;
+use crate::cli::Failure;
 use crate::cli::apply::actor;
 use crate::cli::context::Context;
 use crate::cli::planning::RemoteArguments;
-use crate::cli::{Failure, interrupted};
 use crate::plan::{RunState, UnfinishedRun};
 use crate::run::{self, Connection, Trial, TrialPush, WaysOut};
 use crate::workflow::{Checkout, owed_words};
@@ -64,10 +64,9 @@ pub(super) fn records(
 /// Checks that the lock, and the parts of a run that is divided, can be read, and tells of a run that has not ended.
 pub(super) fn lock(remote: &RemoteArguments, checkout: &Checkout<'_>, checks: &mut Checks) {
     let asked = || -> Result<Option<UnfinishedRun>, Failure> {
-        let connection = remote.connection(checkout.repository)?;
-        let found = interrupted::unfinished(checkout, &connection)?;
+        let site = checkout.site(remote.connection(checkout.repository)?)?;
+        let found = run::unfinished_run(&site)?;
         if let Some(unfinished) = &found {
-            let site = checkout.site(connection)?;
             WaysOut::of_unfinished(&site, &unfinished.run, Some(unfinished))?;
         }
         Ok(found)

@@ -64,12 +64,7 @@ pub(super) fn together<'a>(
         .with_etcd(clusters.places(&after))
         .with_groups(
             terms.groups.iter().map(PlannedGroup::size),
-            &machines,
-            input.after,
-        )
-        .with_left(
-            terms.groups.iter().map(PlannedGroup::size),
-            &left,
+            (&machines, &left),
             input.after,
         );
     let is_missed = |name: &NodeName| !terms.is_retired(name);
