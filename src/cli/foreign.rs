@@ -235,6 +235,7 @@ pub(super) fn misspelt(names: impl Iterator<Item = OsString>) -> Vec<String> {
         .chain([super::complete::VARIABLE, "TRUEUP_TRUST_FILE"].map(str::to_owned))
         .chain(super::pager::VARIABLES.map(str::to_owned))
         .collect();
+    let command = std::cell::LazyCell::new(super::command);
     let mut warnings: Vec<String> = names
         .filter_map(|name| {
             let name = name.into_string().ok()?;
@@ -242,11 +243,17 @@ pub(super) fn misspelt(names: impl Iterator<Item = OsString>) -> Vec<String> {
             if own.starts_with("TEST_") || known.contains(&name) {
                 return None;
             }
+            let name = Visible(&name);
+            let flag = own.to_lowercase().replace('_', "-");
+            if is_flag(&command, &flag) {
+                return Some(format!(
+                    "warning: nothing reads the variable `{name}`: `--{flag}` is given with each command"
+                ));
+            }
             let flags = known
                 .iter()
                 .filter_map(|known| known.strip_prefix("TRUEUP_"));
             let near = nearest(own, flags).filter(|near| strsim::levenshtein(own, near) <= 2)?;
-            let name = Visible(&name);
             Some(format!(
                 "warning: nothing reads the variable `{name}`; did you mean `TRUEUP_{near}`?"
             ))
@@ -254,6 +261,14 @@ pub(super) fn misspelt(names: impl Iterator<Item = OsString>) -> Vec<String> {
         .collect();
     warnings.sort();
     warnings
+}
+
+/// Whether a command, or one below it, has a flag.
+fn is_flag(command: &clap::Command, flag: &str) -> bool {
+    let is_own = command
+        .get_arguments()
+        .any(|argument| argument.get_long() == Some(flag));
+    is_own || command.get_subcommands().any(|below| is_flag(below, flag))
 }
 
 #[cfg(test)]
@@ -306,6 +321,7 @@ mod tests {
     fn a_variable_that_is_nearly_ours_is_told() {
         let told = |name: &str| misspelt([OsString::from(name)].into_iter());
         assert!(told("TRUEUP_FORMTA")[0].contains("`TRUEUP_FORMAT`"));
+        assert!(told("TRUEUP_ALLOW_REDEPLOY")[0].contains("`--allow-redeploy` is given"));
         assert!(told("TRUEUP_BACKEND_FROM")[0].contains("`TRUEUP_BACKENDS_FROM`"));
         for name in [
             "TRUEUP_FORMAT",

@@ -194,8 +194,9 @@ pub(super) fn print_saved(
 
 pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Failure> {
     let Some(request) = command.arguments.request(&command.words)? else {
-        return Err(action::unknown(&command.words[0]));
+        return Err(no_action(context, &command.words[0]));
     };
+    command.refuse_printed_file()?;
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let connection = command.arguments.remote.connection(&repository)?;
@@ -225,6 +226,46 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         save_observed(context, &repository, path, planned.observations.as_ref())?;
     }
     conclude(context, command, (&checkout, &connection), planned)
+}
+
+/// A word that is no action may be a plan that was saved.
+fn no_action(context: &Context, word: &str) -> Failure {
+    let unknown = action::unknown(word);
+    if !context.directory().join(word).is_file() {
+        return unknown;
+    }
+    let file = in_shell([word]);
+    Failure::new(FailureKind::Usage, unknown.message).hint(format!(
+        "of a saved plan, `trueup show {file}` prints it, and `trueup apply {file}` carries it out"
+    ))
+}
+
+impl PlanCommand {
+    /// Refuses a file for the plan that is named as if it were for what is printed.
+    fn refuse_printed_file(&self) -> Result<(), Failure> {
+        let endings: &[&str] = match self.view.format {
+            PlanFormat::Html => &["html", "htm"],
+            PlanFormat::Markdown => &["md", "markdown"],
+            PlanFormat::Dot => &["dot", "gv"],
+            PlanFormat::Mermaid => &["mmd", "mermaid"],
+            PlanFormat::Text | PlanFormat::Json | PlanFormat::Gitlab => &[],
+        };
+        let Some(path) = &self.out else {
+            return Ok(());
+        };
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if !ending.is_some_and(|ending| endings.contains(&ending)) {
+            return Ok(());
+        }
+        let text = format!(
+            "`-o` saves the plan itself, for `trueup apply`, and no page: `{}`",
+            path.display()
+        );
+        let file = in_shell([&*path.to_string_lossy()]);
+        Err(Failure::new(FailureKind::Usage, text).hint(format!(
+            "what `--format` asks for is printed: `> {file}` in place of `-o {file}`"
+        )))
+    }
 }
 
 /// Saves and prints a plan.
@@ -286,7 +327,7 @@ fn back(
     let state = store.read()?;
     let plan_request = command.arguments.plan_request(context);
     let seconds = context.now().as_second();
-    let past = workflow::past_revision(checkout, &store, &state, word)?;
+    let past = workflow::past_revision(checkout, &store, &state, word, context.now())?;
     let target = past.commit;
     let files = workflow::files_back(checkout, target, command.with_guards)?;
     let preview = workflow::preview_way_back(checkout, target, &files, seconds)?;

@@ -11,7 +11,8 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use super::build::Builder;
 use super::envelope::{from_envelope, is_secret_kind};
 use super::positions::{Positions, is_old_line_break};
-use super::syntax::{Opened, explain};
+use super::syntax::explain;
+use super::unclosed::Opened;
 use super::{Document, Limits, LoadSettings, Node};
 use crate::diagnostic::{Diagnostic, Diagnostics, Mark, SourceId};
 
@@ -197,6 +198,7 @@ impl Reading<'_> {
         let mut parser = Parser::new_from_str(&self.text[base as usize..]);
         let mut start = base;
         let mut opened = Opened::default();
+        let mut told = 0;
         loop {
             let (event, span) = match parser.next_event() {
                 None | Some(Ok((Event::StreamEnd, _))) => return None,
@@ -204,13 +206,15 @@ impl Reading<'_> {
                 Some(Err(error)) => {
                     let (source, text) = (self.source, self.text);
                     let at = self.positions.offset(error.marker().index());
-                    let diagnostic = explain(source, text, at, error.info(), self.limits);
-                    self.builder.report(opened.beside(diagnostic, source, text));
+                    let bracket = opened.bracket(text, self.positions.offset(told), at);
+                    let problem = explain(source, text, at, error.info(), bracket, self.limits);
+                    self.builder.report(problem);
                     return Some(Stopped { start, at });
                 }
             };
             let at = self.positions.offset(span.start.index());
             opened.see(&event, at);
+            told = span.end.index();
             match event {
                 Event::DocumentStart(_) => {
                     start = at;

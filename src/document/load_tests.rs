@@ -185,7 +185,7 @@ fn problems_of_values_are_found_where_they_are() {
         ("a: |\n\tb\n", &["2:1 yaml-tab"]),
         ("--- |\n\n---\na: 1\n", &["3:1 yaml-syntax"]),
         ("a: 'x\n", &["1:4 yaml-syntax"]),
-        ("a: [1, 2\nb: 3\n", &["2:2 yaml-syntax"]),
+        ("a: [1, 2\nb: 3\n", &["1:4 yaml-syntax"]),
         ("a: b: c\n", &["1:5 yaml-syntax"]),
         ("a: {{ x }}\n", &["1:5 yaml-complex-key"]),
         ("a: 1\n b: 2\n", &["2:3 yaml-syntax"]),
@@ -201,8 +201,8 @@ fn problems_of_values_are_found_where_they_are() {
 }
 
 #[test]
-fn what_was_opened_and_not_closed_is_shown_beside_where_reading_stopped() {
-    let places = |text: &str| {
+fn a_syntax_error_is_told_where_the_mistake_is() {
+    let found = |text: &str| {
         let mut sources = Sources::new();
         let id = sources.add("a.yaml", text);
         let (_, diagnostics) = load_values(id, text, &Limits::default());
@@ -215,25 +215,63 @@ fn what_was_opened_and_not_closed_is_shown_beside_where_reading_stopped() {
                 format!("{}:{}", place.line, place.column)
             })
             .collect();
-        places.join(" ")
+        format!("{} {}", places.join(" "), found.message)
     };
+    let [list, map] = ["a list in brackets", "a map in braces"]
+        .map(|what| format!("{what} that begins here is not closed"));
+    let quote = "a quoted text that begins here does not end";
+    let key = "a key without `:` after it";
+    let colon = "`:` stands where no key can be";
     let table = [
-        ("a:\n  b: [1, 2,\n  c: 3\nd: 4\n", "3:3 2:6"),
-        ("a:\n  b: [1, 2\n  c: 3\nd: 4\n", "3:4 2:6"),
-        ("x: {a: [1, 2], b: 3\nd: 4\n", "2:2 1:4"),
-        ("---\nx: 1\n---\nä: [é, {a: 1}\nd: 4\n", "5:1 4:4"),
-        // A quote that is not closed is where reading stopped.
-        ("a: \"x\nb: \"y\nc: 1\n", "1:4"),
-        ("a: 'x\nb: 'y'\n", "1:4"),
-        ("a: [1]\nb: c: d\n", "2:5"),
-        ("a: 'x'\nb: 'y' z\n", "2:8"),
+        ("a:\n  b: [1, 2,\n  c: 3\nd: 4\n", "2:6", &*list),
+        ("a:\n  b: [1, 2\n  c: 3\nd: 4\n", "2:6", &list),
+        ("a:\n  b: [1, 2\n---\nd: [4]\n", "2:6", &list),
+        ("x: {a: [1, 2], b: 3\nd: 4\n", "1:4", &map),
+        ("x: {a: '}' # }\nd: {e: 4}\n", "1:4", &map),
+        ("---\nx: 1\n---\nä: [é, {a: 1}\nd: 4\n", "4:4", &list),
+        (
+            "x: {\n a: b\n c: d\n }\n",
+            "3:3 1:4",
+            "a map in braces is not continued or closed",
+        ),
+        (
+            "x: [a, {b: c]\n",
+            "1:13 1:8",
+            "a map in braces is not continued or closed",
+        ),
+        ("a: \"x\nb: \"y\nc: 1\n", "1:4", quote),
+        ("a: 'x\nb: 'y'\n", "1:4", quote),
+        ("a:\n  b: 'x\n  c: y\n", "2:6", quote),
+        (
+            "a: 'it's'\n",
+            "1:8",
+            "a quoted text ends before this, and more follows",
+        ),
+        ("a: [1]\nb: c: d\n", "2:5", colon),
+        ("a:\n  b c\n  d: e\n", "2:3", key),
+        ("a:\n  d: e\n  b c\nf: 1\n", "3:3", key),
+        ("a b\nc: d\n", "1:1", key),
+        ("a\n  c: d\n", "1:1", key),
+        (
+            "a:b\nc: d\n",
+            "1:1",
+            "a `:` without a space after it makes no key",
+        ),
+        ("a: b\n  c: d\n", "2:4", colon),
+        (
+            "a:\n - b\nc:\n  - d\n - e\n",
+            "5:2",
+            "an entry of a list stands where no list is",
+        ),
     ];
-    let found: Vec<_> = table
-        .iter()
-        .map(|(text, _)| (*text, places(text)))
-        .collect();
-    let expected = table.map(|(text, expected)| (text, expected.to_owned()));
-    assert_eq!(found, expected);
+    let mut other = Vec::new();
+    for (text, place, message) in table {
+        let (found, expected) = (found(text), format!("{place} {message}"));
+        if found != expected {
+            other.push((text, found, expected));
+        }
+    }
+    assert!(other.is_empty(), "{other:#?}");
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod taken;
 mod typed;
 #[cfg(test)]
 mod typed_tests;
+mod unclosed;
 mod value;
 mod write_json;
 mod write_yaml;

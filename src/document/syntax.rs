@@ -1,13 +1,17 @@
 //! Complaints of the YAML scanner, in words that help to repair the document.
 
-use saphyr_parser::Event;
-
 use super::Limits;
 use super::build::{too_deep, unknown_alias};
+use super::unclosed::{NoKey, is_closed_later, line_without_colon};
 use crate::diagnostic::{Diagnostic, Mark, SourceId};
 
 /// Part of the scanner's message, what to say instead, and the way out.
 const WORDS: &[(&str, &str, &str)] = &[
+    (
+        "illegal placement of ':'",
+        "`:` stands where no key can be",
+        "a text that holds `: ` needs quotes; otherwise a bracket before it is not closed",
+    ),
     (
         "mapping values are not allowed",
         "`:` stands where no key can be",
@@ -37,6 +41,21 @@ const WORDS: &[(&str, &str, &str)] = &[
         "found unexpected document indicator",
         "a quoted text that begins here does not end before the next document",
         "close the quote",
+    ),
+    (
+        "in quoted scalar",
+        "a quoted text that begins here does not end",
+        "close the quote",
+    ),
+    (
+        "after double-quoted scalar",
+        "a quoted text ends before this, and more follows",
+        "a quote before it is not closed, or the text holds one: put it in the other kind of quotes",
+    ),
+    (
+        "scanning an anchor or alias",
+        "a text cannot begin with `*` or `&`",
+        "put the text in quotes",
     ),
     (
         "expected ',' or ']'",
@@ -90,12 +109,16 @@ const WORDS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The scanner's complaint as a diagnostic; `offset` is where it was raised.
+/// What the scanner complains of at the key after a line that has no colon.
+const MISSING_COLON: [&str; 2] = ["mapping values are not allowed", "simple key expect"];
+
+/// The scanner's complaint as a diagnostic; `offset` is where it was raised, and `bracket` the one that is open there.
 pub(super) fn explain(
     source: SourceId,
     text: &str,
     offset: u32,
     info: &str,
+    bracket: Option<u32>,
     limits: &Limits,
 ) -> Diagnostic {
     let mark = Mark::new(source, offset);
@@ -115,38 +138,73 @@ pub(super) fn explain(
         return Diagnostic::error("yaml-syntax", Mark::new(source, conflict), message)
             .hint("keep what is meant of both sides, and remove the lines of `<<<<<<<`, `=======` and `>>>>>>>`");
     }
-    match WORDS.iter().find(|(part, _, _)| info.contains(part)) {
+    let bracket = bracket.filter(|_| !info.contains("quoted scalar"));
+    if let Some(bracket) = bracket
+        && text[bracket as usize..offset as usize].contains('\n')
+        && !is_closed_later(text, offset)
+    {
+        return unclosed(source, text, bracket);
+    }
+    if MISSING_COLON.iter().any(|part| info.contains(part))
+        && bracket.is_none()
+        && let Some(line) = line_without_colon(text, offset)
+    {
+        return no_key(source, &line);
+    }
+    if info.contains("did not find expected key")
+        && let Some(entry) = entry_on_line(text, offset)
+    {
+        let message = "an entry of a list stands where no list is";
+        return Diagnostic::error("yaml-syntax", Mark::new(source, entry), message)
+            .hint("indent it like the entries before it");
+    }
+    let problem = match WORDS.iter().find(|(part, _, _)| info.contains(part)) {
         Some((_, message, hint)) => Diagnostic::error("yaml-syntax", mark, *message).hint(*hint),
         None => Diagnostic::error("yaml-syntax", mark, info),
+    };
+    match bracket {
+        Some(bracket) => problem.related(Mark::new(source, bracket), "opened here"),
+        None => problem,
     }
 }
 
-/// The lists and maps that have begun and not ended if the scanner is.
-#[derive(Debug, Default)]
-pub(super) struct Opened(Vec<u32>);
+/// A bracket that is never closed, which is the mistake, and not the line at which it is noticed.
+fn unclosed(source: SourceId, text: &str, bracket: u32) -> Diagnostic {
+    let (message, hint) = match text.as_bytes().get(bracket as usize) {
+        Some(b'[') => (
+            "a list in brackets that begins here is not closed",
+            "close it with `]`",
+        ),
+        _ => (
+            "a map in braces that begins here is not closed",
+            "close it with `}`",
+        ),
+    };
+    Diagnostic::error("yaml-syntax", Mark::new(source, bracket), message).hint(hint)
+}
 
-impl Opened {
-    /// Takes in an event that begins at `offset`.
-    pub(super) fn see(&mut self, event: &Event<'_>, offset: u32) {
-        match event {
-            Event::SequenceStart(..) | Event::MappingStart(..) => self.0.push(offset),
-            Event::SequenceEnd | Event::MappingEnd => {
-                self.0.pop();
-            }
-            _ => {}
-        }
-    }
+/// A line without its colon, or without a space after it, which is taken for a text.
+fn no_key(source: SourceId, line: &NoKey) -> Diagnostic {
+    let (message, hint) = match line.has_colon {
+        true => (
+            "a `:` without a space after it makes no key",
+            "write `key: value`",
+        ),
+        false => (
+            "a key without `:` after it",
+            "write `key: value`; a longer text under a key must be indented further than the key",
+        ),
+    };
+    Diagnostic::error("yaml-syntax", Mark::new(source, line.at), message).hint(hint)
+}
 
-    /// The problem at which the scanner stopped, with the bracket that is still open: often it is the
-    /// one that should have been closed long before.
-    pub(super) fn beside(&self, problem: Diagnostic, source: SourceId, text: &str) -> Diagnostic {
-        let is_bracket =
-            |at: &&u32| matches!(text.as_bytes().get(**at as usize), Some(b'[' | b'{'));
-        match self.0.iter().rev().find(is_bracket) {
-            Some(bracket) => problem.related(Mark::new(source, *bracket), "opened here"),
-            None => problem,
-        }
-    }
+/// The `- ` that the line at `offset` begins with.
+fn entry_on_line(text: &str, offset: u32) -> Option<u32> {
+    let at = (offset as usize).min(text.len());
+    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let content = text[start..].trim_start_matches(' ');
+    let is_entry = content.starts_with("- ") || content.starts_with("-\n");
+    is_entry.then_some((text.len() - content.len()) as u32)
 }
 
 /// Where git left the first conflict of a merge.

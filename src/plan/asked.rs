@@ -246,8 +246,8 @@ impl<'a> Rules<'a> {
             _ => false,
         };
         let stays = leaves && !item.work.destroy;
-        if let Some(why) = item.subject.protection(self.guards).filter(|_| stays) {
-            item.block(why, None);
+        if stays {
+            item.block_if_protected(self.guards);
         }
         if !item.work.destroy && action != Action::PowerOff {
             return item;
@@ -257,9 +257,7 @@ impl<'a> Rules<'a> {
         {
             item.block(&why, None);
         }
-        if let Some(why) = item.subject.protection(self.guards) {
-            item.block(why, None);
-        }
+        item.block_if_protected(self.guards);
         if action == Action::PowerOff {
             item.work.leave = Some(Box::new(Leave {
                 only_judged: true,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::subject::{Membership, Subject};
 use super::work::NodeWork;
 use super::{Block, Cause, Change, ChangeKind, Standing};
-use crate::design::Rung;
+use crate::design::{Guards, Rung};
 use crate::observed::Fact;
 use crate::reservation::Reservation;
 use crate::step::{Effect, StepKind};
@@ -130,6 +130,13 @@ impl<'a> Item<'a> {
     pub(super) fn block_unreadable(&mut self, reason: &str, flag: Option<&str>) {
         let flag = flag.map(|flag| format!("{flag} {}", self.change.node));
         self.block_for(Cause::Unreadable, reason, flag.as_deref());
+    }
+
+    /// Blocks it if the policy or the provisioner protects the machine.
+    pub(super) fn block_if_protected(&mut self, guards: &Guards) {
+        if let Some(why) = self.subject.protection(guards) {
+            self.block_for(Cause::Protected, why, None);
+        }
     }
 
     /// Blocks it; `flag` is all that is to be given.

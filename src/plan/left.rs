@@ -42,6 +42,16 @@ impl Plan {
         left
     }
 
+    /// The machines that it would change and leaves out: blocked, or not among those that were asked for; sorted.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<NodeName> {
+        let left_out = |change: &&Change| change.is_left_out() && !change.leaves_differences();
+        let left = self.changes.iter().filter(left_out);
+        let mut left: Vec<_> = left.map(|change| change.node.clone()).collect();
+        left.sort_unstable();
+        left
+    }
+
     /// How many machines are not known to be as designed once it is carried out.
     #[must_use]
     pub fn left_unproven(&self) -> Unproven {

@@ -11,6 +11,7 @@ mod approvals;
 mod asked;
 mod begun_elsewhere;
 mod blast_radius;
+mod block;
 mod breaker;
 mod change;
 mod cleaning;
@@ -81,6 +82,7 @@ pub use approvals::{
 };
 pub use begun_elsewhere::take_begun_elsewhere;
 pub use blast_radius::Exceeded;
+pub use block::{Block, Cause};
 pub use covered::{CoveredBackend, CoveredMachine};
 
 pub use crate::diff::{FieldChange, Link, Reasons};
@@ -106,6 +108,7 @@ pub use rehearsal::{Rehearsal, RehearsedCluster, RehearsedGroup, WorstRun};
 pub use renamed::Renames;
 pub use saved::digest;
 pub use stale::{Current, Recorded, Staleness, broken, hold_to, outdated, stale};
+pub(crate) use subject::PROTECTED;
 pub use tightened::{GuardsNow, Tightened};
 pub use unblock::{Unblocking, unblocking};
 pub use way_back::{WayBack, WayBackLoss};
@@ -171,54 +174,6 @@ impl ChangeKind {
             Self::Operation => "*",
             Self::Accept => "=",
             Self::None => " ",
-        }
-    }
-}
-
-/// Why a change is not carried out, and the flag that allows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Block {
-    /// Why, one sentence.
-    pub reason: Arc<str>,
-    /// The flag that allows it (`--allow-redeploy n4`); `None` if none does.
-    pub flag: Option<Arc<str>>,
-    /// The kind of refusal, for scripts.
-    #[serde(default, skip_serializing_if = "Cause::is_rule")]
-    pub cause: Cause,
-}
-
-/// The kind of refusal that blocks a change.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cause {
-    /// A rule forbids it now.
-    #[default]
-    Rule,
-    /// A fact that it depends on could not be read.
-    Unreadable,
-    /// An etcd cluster would not bear it.
-    Etcd,
-}
-
-impl Cause {
-    /// Whether a rule forbids it.
-    #[must_use]
-    pub fn is_rule(&self) -> bool {
-        *self == Self::Rule
-    }
-}
-
-impl Block {
-    /// Takes the flag away that a policy forbids.
-    fn hold_to(&mut self, forbidden: &BTreeSet<Arc<str>>) {
-        let words = self.flag.as_deref().unwrap_or_default().split(' ');
-        let mut flags = words.filter_map(|word| word.strip_prefix("--"));
-        if let Some(flag) = flags.find(|flag| forbidden.contains(*flag)) {
-            self.reason = format!("{}; the policy forbids `--{flag}`", self.reason).into();
-            self.flag = None;
         }
     }
 }

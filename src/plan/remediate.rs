@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use super::ChangeKind;
 use super::item::Item;
 use super::leave::Leave;
 use super::remedy::{asks, begun, is_asked_for, is_begun, unseen};
 use super::rules::Rules;
 use super::subject::{Membership, Observation, Subject};
 use super::work::Single;
+use super::{Cause, ChangeKind};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 use crate::record::NodeRecord;
@@ -167,7 +167,7 @@ impl<'a> Rules<'a> {
         if is_in_service(&subject) {
             // The host of another client's machine is protected from teardown alone.
             if let Some(why) = subject.protection_by_policy(self.guards) {
-                item.block(why, None);
+                item.block_for(Cause::Protected, why, None);
             }
             if subject.is_flagged() {
                 item.block("it is retired, and in service", None);

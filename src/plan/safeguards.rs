@@ -32,10 +32,8 @@ impl<'a> Rules<'a> {
             item.leave_alone(why);
             return item;
         }
-        if item.work.destroy
-            && let Some(why) = subject.protection(self.guards)
-        {
-            item.block(why, None);
+        if item.work.destroy {
+            item.block_if_protected(self.guards);
         }
         if item.work.destroy
             && let Some(why) = subject.not_to_be_torn_down()

@@ -120,9 +120,7 @@ impl<'a> Rules<'a> {
             item.because("its firmware or settings are not as they were applied");
             item.change.fields.extend(settings.iter().map(as_field));
         }
-        if let Some(why) = subject.protection(self.guards) {
-            item.block(why, None);
-        }
+        item.block_if_protected(self.guards);
         for setting in &settings {
             if let Some(why) = forbidden(after, setting) {
                 item.block(&why, None);

@@ -10,7 +10,7 @@ use crate::observed::{ClusterNode, Fact, NodePods, ObservedNode, RemediationSeen
 use crate::record::{NodeRecord, Phase};
 
 /// Why a machine is not torn down that the policy protects.
-pub(super) const PROTECTED: &str = "the policy protects it";
+pub(crate) const PROTECTED: &str = "the policy protects it";
 
 /// Why no difference leads to a redeploy.
 pub(super) const NO_REDEPLOYS: &str = "the policy forbids redeploys (`redeploy_on_change: never`)";

@@ -4,7 +4,6 @@
 //! that is named is found by making the plan again, and is minimal: with it the change is carried out, with any part of it
 //! the change stays blocked.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -26,33 +25,6 @@ pub struct Unblocking {
     pub remaining: Option<Block>,
     /// All flags of the plan that has them, as on the command line.
     pub command: Vec<String>,
-}
-
-impl Block {
-    /// The reason, about one machine or about each of several.
-    #[must_use]
-    pub fn reason_for(&self, nodes: usize) -> Cow<'_, str> {
-        match self.reason.strip_prefix("it ") {
-            Some(rest) if nodes > 1 => Cow::Owned(format!("each {rest}")),
-            _ => Cow::Borrowed(&self.reason),
-        }
-    }
-
-    /// How to allow changes that are alike, if a flag does: as the plan gives it for one node, for more with what it can be given.
-    #[must_use]
-    pub fn way_out(&self, nodes: usize) -> Option<String> {
-        let flag = self.flag.as_deref()?;
-        if nodes == 1 {
-            return Some(format!("allow it with {flag}"));
-        }
-        Some(match flag.split_once([' ', '=']) {
-            None => format!("allow them with {flag}"),
-            Some((name, _)) if Options::takes_all(name) => {
-                format!("allow them with {name} NODE, or all")
-            }
-            Some((name, _)) => format!("allow them with {name} NODE for each"),
-        })
-    }
 }
 
 impl Input<'_> {

@@ -191,7 +191,7 @@ impl Unproven {
     pub fn words(self) -> impl Iterator<Item = String> {
         let counts = [
             (self.differing, "not as designed, left so"),
-            (self.assumed, "assumed (adopted, not verified)"),
+            (self.assumed, "assumed (not verified)"),
             (self.not_joined, "not recorded as joined"),
             (self.unobserved, "not observed"),
         ];
@@ -339,6 +339,21 @@ impl NodeRecord {
             Some(Known::Applied) => &[],
             Some(Known::Adopted(adopted)) => &adopted.assumed,
             None => &Section::ON_MACHINE,
+        }
+    }
+
+    /// By what it is assumed to be as recorded: an adoption, or what an operator gave as the reason.
+    #[must_use]
+    pub fn assumed_by(&self) -> &str {
+        self.reason_to_assume().unwrap_or("adopted")
+    }
+
+    /// What an operator gave as the reason to take it as it was.
+    #[must_use]
+    pub fn reason_to_assume(&self) -> Option<&str> {
+        match &self.known {
+            Some(Known::Adopted(adopted)) => adopted.reason.as_deref(),
+            Some(Known::Applied) | None => None,
         }
     }
 

@@ -206,7 +206,7 @@ enum Class {
 impl Class {
     fn of_key(key: &str) -> Option<Self> {
         match key {
-            "node" | "nodes" | "unverified" | "drifted" => Some(Self::Node),
+            "node" | "nodes" | "unverified" | "drifted" | "left_out" => Some(Self::Node),
             "group" | "groups" => Some(Self::Group),
             "site" => Some(Self::Site),
             "actor" | "author" | "by" | "caller" | "committer" | "email" | "holder"

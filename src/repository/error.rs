@@ -223,6 +223,8 @@ pub enum Error {
         name: String,
         /// The remote's message, without credentials.
         message: String,
+        /// Whether the remote has others below the same prefix, so that it takes such names.
+        takes_such: bool,
     },
     /// The lock of the site is held.
     #[error("the lock of site `{site}` is held by {} on {} (run {}, since {})", holder.who, holder.host, holder.run, holder.since)]
@@ -359,7 +361,8 @@ impl Error {
                 remote,
                 name,
                 message,
-            } => Refusal::of(message).hint(remote, name),
+                takes_such,
+            } => Refusal::of(message).hint(remote, name, *takes_such),
             Self::Write { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
                 "the disk is full: free space on it, and run the command again".to_owned()
             }

@@ -120,8 +120,8 @@ impl Refusal {
             .map_or(Self::Other, |(kind, _)| *kind)
     }
 
-    /// The way out for a ref of a remote.
-    pub(super) fn hint(self, remote: &str, name: &str) -> String {
+    /// The way out for a ref of a remote; `takes_such`: it has others below the same prefix.
+    pub(super) fn hint(self, remote: &str, name: &str, takes_such: bool) -> String {
         let branches = "`git config trueup.refPrefix refs/heads/trueup`, in all clones of the site";
         match self {
             Self::Mirror => format!(
@@ -140,11 +140,14 @@ impl Refusal {
                 "`{name}` is protected at the remote: let this account push it there"
             ),
             Self::Namespace => format!("for hosts that take branches and tags only: {branches}"),
-            Self::Other if name.starts_with("refs/heads/") || name.starts_with("refs/tags/") => {
-                "a rule of the remote refuses it: let this account push it there".to_owned()
+            Self::Other
+                if takes_such || name.starts_with("refs/heads/") || name.starts_with("refs/tags/") =>
+            {
+                "a rule of the remote refuses it, such as a hook: let this account push it there"
+                    .to_owned()
             }
             Self::Other => format!(
-                "a rule of the remote refuses it; where that takes branches and tags only: {branches}"
+                "a rule of the remote refuses it, such as a hook; where that takes branches and tags only: {branches}"
             ),
         }
     }
@@ -200,13 +203,15 @@ mod tests {
             ("[remote rejected] (hook declined)", Refusal::Other, "rule"),
         ] {
             assert_eq!(Refusal::of(message), kind, "{message}");
-            let text = kind.hint("origin", "refs/trueup/edge/state");
+            let text = kind.hint("origin", "refs/trueup/edge/state", false);
             assert!(text.contains(hint), "{message}: {text}");
         }
-        let text = Refusal::Other.hint("origin", "refs/tags/x");
+        let text = Refusal::Other.hint("origin", "refs/tags/x", false);
         assert!(
             !text.contains("refPrefix"),
             "another prefix moves no tag: {text}"
         );
+        let text = Refusal::Other.hint("origin", "refs/trueup/edge/lock", true);
+        assert!(!text.contains("refPrefix"), "the records are there: {text}");
     }
 }

@@ -640,8 +640,11 @@ impl Remote<'_> {
             .filter(|part| !part.is_empty())
             .collect::<Vec<_>>()
             .join("; ");
+        let prefix: Vec<&str> = name.splitn(3, '/').take(2).collect();
+        let others = self.list(&[&format!("{}/*", prefix.join("/"))]);
         Error::Refused {
             remote: self.name.clone(),
+            takes_such: others.is_ok_and(|others| !others.is_empty()),
             name,
             message,
         }

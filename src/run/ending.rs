@@ -177,6 +177,7 @@ impl RunReport {
             counts: finished.counts,
             unverified: unverified.cloned().collect(),
             drifted: plan.left_differing(),
+            left_out: plan.left_out(),
             undrained: undrained.collect(),
             unproven: run.unproven,
             tag: run.tag.clone(),
@@ -280,6 +281,9 @@ pub struct RunReport {
     /// Machines that are not as designed or as applied, and that it left so, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drifted: Vec<NodeName>,
+    /// Machines that its plan would change, and that its flags left out, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<NodeName>,
     /// Drains that ended with pods on their nodes, as `--on-drain-timeout continue` allows, by node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undrained: Vec<Undrained>,

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::error::{self, Error};
 use super::publish::is_refusal;
 use super::site_repository::SiteRepository;
-use crate::diagnostic::chain;
 use crate::repository::{NewCommit, ObjectId, PushOutcome, RefUpdate, Signature};
 
 /// A push of a run that the remote refuses.
@@ -21,10 +20,10 @@ pub enum TrialPush {
 }
 
 /// The result of a trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Trial {
-    /// The pushes that the remote refuses, and its message.
-    pub refused: Vec<(TrialPush, String)>,
+    /// The pushes that the remote refuses, with what it says.
+    pub refused: Vec<(TrialPush, Error)>,
     /// Refs of the trial that the remote has kept.
     pub left: Vec<String>,
 }
@@ -67,7 +66,7 @@ pub fn try_pushes(site: &SiteRepository<'_>, author: Signature) -> Result<Option
         match remote.push(&[update]).map_err(trying()) {
             // Another trial is under way.
             Ok(PushOutcome::Published | PushOutcome::LostRace { .. }) => Ok(None),
-            Err(error) if is_refusal(&error) => Ok(Some(chain(&error))),
+            Err(error) if is_refusal(&error) => Ok(Some(error)),
             Err(error) => Err(error),
         }
     };

@@ -303,9 +303,14 @@ fn is_of_a_field(diagnostic: &Diagnostic) -> bool {
         || matches!(code, "schema-type" | "schema-value")
 }
 
+/// Whether a problem is told in words that are always the same, and name nothing of the file.
+fn is_in_fixed_words(diagnostic: &Diagnostic) -> bool {
+    matches!(diagnostic.code.0, "yaml-syntax" | "yaml-tab")
+}
+
 /// A diagnostic of a file that git does not track.
 fn without_content(mut diagnostic: Diagnostic) -> Diagnostic {
-    if is_of_a_field(&diagnostic) {
+    if is_of_a_field(&diagnostic) || is_in_fixed_words(&diagnostic) {
         return diagnostic;
     }
     let code = diagnostic.code.0;

@@ -385,7 +385,7 @@ fn not_admitted(error: &run::Error, plan: &Plan) -> Failure {
     let action = Some(plan.request.action).filter(|action| action.is_targeted());
     if let (run::Error::Blocked { cause, .. }, Some(action)) = (error, action) {
         let is_failure = match cause {
-            plan::Cause::Rule => false,
+            plan::Cause::Rule | plan::Cause::Protected => false,
             plan::Cause::Unreadable => true,
             plan::Cause::Etcd => matches!(action, Action::RemoveEtcd | Action::Decommission),
         };

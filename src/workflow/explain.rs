@@ -8,12 +8,12 @@ use super::{Failure, FailureKind};
 use crate::apply::{self, RunProgress};
 use crate::design::{GroupName, NodeName};
 use crate::diagnostic::{in_shell, nearest};
-use crate::lifecycle::ProvisionState;
+use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{Fact, Observations};
 use crate::plan::{
-    APPROVE, BlockedNode, Change, ExplainedSubject, Explanation, ExplanationBasis, Plan,
-    PlanEffect, RunState, StepExplanation, StepStanding, StepTiming, SubjectKind, Unblocking,
-    WayOut, effect,
+    APPROVE, Block, BlockedNode, Cause, Change, ExplainedSubject, Explanation, ExplanationBasis,
+    PROTECTED, Plan, PlanEffect, RunState, StepExplanation, StepStanding, StepTiming, SubjectKind,
+    Unblocking, WayOut, effect,
 };
 use crate::record::NodeRecord;
 use crate::reservation::{Reservation, Reservations};
@@ -42,12 +42,13 @@ impl Thing {
     /// Returns the thing of a plan that a word names; `nodes`: those of the design, which the plan may leave alone.
     #[must_use]
     pub fn named(word: &str, plan: &Plan, nodes: &dyn Fn(&str) -> bool) -> Option<Self> {
+        let group = |name: &str| {
+            let mut groups = plan.groups.iter();
+            let position = groups.position(|group| group.name.as_str() == name);
+            position.map(Self::Group)
+        };
         if let Some(name) = word.strip_prefix("group:") {
-            let position = plan
-                .groups
-                .iter()
-                .position(|group| group.name.as_str() == name);
-            return position.map(Self::Group);
+            return group(name);
         }
         let name = word.strip_prefix("node:").unwrap_or(word);
         let is_changed = |change: &Change| change.node.as_str() == name;
@@ -61,7 +62,10 @@ impl Thing {
         }
         let in_group = plan.groups.iter().flat_map(|group| &group.nodes);
         let mut in_group = in_group.filter(|node| node.as_str() == name);
-        in_group.next().map(|node| Self::Node(node.clone()))
+        match in_group.next() {
+            Some(node) => Some(Self::Node(node.clone())),
+            None => group(word),
+        }
     }
 
     /// The failure for a word that names nothing.
@@ -351,7 +355,8 @@ impl Explainer<'_> {
         if !assumed.is_empty() {
             let assumed = assumed.join(", ");
             return format!(
-                "it is assumed to be as designed ({assumed}: adopted, not verified): its record says {by}"
+                "it is assumed to be as designed ({assumed}: {}, not verified): its record says {by}",
+                record.assumed_by()
             );
         }
         let owes = self.plan.owing_soak().any(|each| each == node);
@@ -468,8 +473,7 @@ impl Explainer<'_> {
         if let Some(block) = remaining.filter(|block| block.flag.is_none())
             && let Some(change) = &explanation.change
         {
-            let what = format!("no flag allows it while this holds: {}", block.reason);
-            ways.push(way(what, Some(format!("trueup status {}", change.node))));
+            ways.extend(self.ways_out_of_a_block(block, &change.node));
         }
         if explanation.subject.kind == SubjectKind::Node {
             ways.extend(self.ways_back_to_work(&explanation.subject.name));
@@ -505,6 +509,58 @@ impl Explainer<'_> {
                 None => ways.push(way("apply the plan", Some(command))),
             }
         }
+    }
+
+    /// The ways out of what no flag allows, by what would have to change.
+    fn ways_out_of_a_block(&self, block: &Block, node: &NodeName) -> Vec<WayOut> {
+        let what = format!("no flag allows it while this holds: {}", block.reason);
+        let status = |node: &str| Some(format!("trueup status {node}"));
+        match block.cause {
+            Cause::Protected if &*block.reason == PROTECTED => vec![way(
+                "no flag allows what the policy protects: take it out of `protected` of the Policy, commit that, and put it in force",
+                Some("trueup apply guards".to_owned()),
+            )],
+            Cause::Protected | Cause::Rule | Cause::Unreadable => {
+                vec![way(what, status(node.as_str()))]
+            }
+            Cause::Etcd => {
+                let silent = self.silent_members(node);
+                if silent.is_empty() {
+                    // Which of them is out is seen beside the others.
+                    return vec![way(what, Some("trueup status".to_owned()))];
+                }
+                let ways = silent.into_iter().map(|(member, is_off)| match is_off {
+                    true => way(
+                        format!("switch {member} on, whose member of etcd does not answer"),
+                        Some(format!("trueup apply power on {member}")),
+                    ),
+                    false => way(
+                        format!("repair the member of etcd on {member}, which does not answer"),
+                        status(member),
+                    ),
+                });
+                ways.collect()
+            }
+        }
+    }
+
+    /// The machines of the etcd clusters of a node whose members do not answer, and whether each is off.
+    fn silent_members(&self, node: &NodeName) -> BTreeMap<&str, bool> {
+        let mut silent = BTreeMap::new();
+        let Some(seen) = self.known.observations else {
+            return silent;
+        };
+        let clusters = seen.etcd.values();
+        for cluster in clusters.filter(|cluster| cluster.answers.contains_key(node.as_str())) {
+            let unknown = |(_, answer): &(_, &Fact<_>)| matches!(answer, Fact::Unknown(_));
+            for (member, _) in cluster.answers.iter().filter(unknown) {
+                if let Some(machine) = seen.node(member) {
+                    let is_off = machine.power == Fact::Known(PowerState::Off);
+                    silent.insert(&**member, is_off);
+                }
+            }
+        }
+        silent
     }
 
     /// The ways out of what an operator has set for a node by hand, or what moves it, where its cleaning failed.

@@ -18,7 +18,7 @@ use super::guarded::GuardScope;
 use super::outlook::{Outlook, expected_of};
 use super::renewed::renewed;
 use super::reservations::ReservationRef;
-use super::warnings::warnings;
+use super::warnings::{new_simulation, warnings};
 use super::{Checkout, Client, Failure, FailureKind, follow, records, refuse_errors};
 use crate::apply;
 use crate::backend::{Backends, Look, Rights};
@@ -336,6 +336,8 @@ impl<'a> Planner<'a> {
             // It is not about what any machine is.
             (Some(_), _) if self.request.action == Action::Guards => None,
             (Some(hardware), _) => {
+                let told = new_simulation(&backends, guarded.guards(), &recorded.records);
+                told.iter().for_each(|warning| self.client.tell(warning));
                 let nodes = subjects(&guarded, &designs.applied, &renames);
                 let named = plan::named(&guarded, &recorded.records, self.request);
                 Some(self.observe(&runtime, hardware, &nodes, named.as_ref()))

@@ -13,12 +13,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::consent::{Consent, is_pinned, listed};
 use super::equip::in_history;
 use super::{Failure, FailureKind, Planned};
-use crate::design::{GroupName, NodeName, RunId};
+use crate::design::{EtcdCluster, EtcdMember, GroupName, NodeName, RunId};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 use crate::plan::effect::{Difference, EffectPart};
-use crate::plan::{self, Change, ChangeKind, FactName, Options, Plan, PlanEffect, Precondition};
-use crate::run::Interrupted;
+use crate::plan::{
+    self, Cause, Change, ChangeKind, FactName, Options, Plan, PlanEffect, Precondition,
+};
+use crate::run::{Interrupted, taken_out};
 use crate::step::{Effect, Loss, StepIndex, StepKind};
 
 /// Why a step is not begun.
@@ -121,7 +123,8 @@ impl Beyond {
         Self { nodes, site }
     }
 
-    /// Leaves out the machines that are in the middle of what was allowed: nothing of them is in service.
+    /// Leaves out the machines that are in the middle of what was allowed, of which nothing is in service, and those that
+    /// wait for them.
     fn without_half_done(mut self, plan: &Plan, planned: &Planned, allowed: &Options) -> Self {
         let changes = plan.changes.iter();
         let changes: FxHashMap<_, _> = changes.map(|change| (&change.node, change)).collect();
@@ -145,7 +148,9 @@ impl Beyond {
                 _ => (false, EffectPart::Steps),
             };
             let within = differences.iter().all(|each| each.part <= most);
-            !(is_allowed && within && is_out_of_service(planned, node))
+            let is_under_way =
+                is_out_of_service(planned, node) || is_next_of_etcd(plan, planned, node);
+            !(is_allowed && within && is_under_way)
         });
         self
     }
@@ -217,6 +222,33 @@ fn is_out_of_service(planned: &Planned, node: &NodeName) -> bool {
     carries_none && seen.maintenance.is_none() && seen.retired.is_none() && !seen.protected
 }
 
+/// Whether nothing but etcd keeps a machine in a plan made now, and that only since machines of the run are away: the run has
+/// them back before it begins with this one, and whether etcd bears its loss is judged again then.
+fn is_next_of_etcd(plan: &Plan, planned: &Planned, node: &NodeName) -> bool {
+    let mut changes = planned.plan.changes.iter();
+    let now = changes.find(|change| change.node == *node);
+    let block = now.and_then(|change| change.blocked.as_ref());
+    let is_kept = block.is_some_and(|block| block.cause == Cause::Etcd && block.flag.is_none());
+    let Some(seen) = planned.observations.as_ref().filter(|_| is_kept) else {
+        return false;
+    };
+    let of_run = taken_out(plan);
+    let clusters = planned.guarded.guards().etcd_clusters.iter();
+    let has = |cluster: &&EtcdCluster| cluster.members.iter().any(|member| member.node == *node);
+    let mut clusters = clusters.filter(has);
+    clusters.all(|cluster| {
+        let answers = seen.etcd.get(&cluster.name).map(|seen| &seen.answers);
+        let is_silent = |member: &&EtcdMember| {
+            let answer = answers.and_then(|answers| answers.get(&member.name));
+            answer
+                .and_then(Fact::known)
+                .is_none_or(|answer| !answer.decides)
+        };
+        let mut silent = cluster.members.iter().filter(is_silent);
+        silent.all(|member| member.node != *node && of_run.contains(&member.node))
+    })
+}
+
 fn covered(
     plan: &Plan,
     planned: &Planned,
@@ -269,7 +301,8 @@ fn not_covered(
             continue;
         }
         let drops = matches!(kind.facts().loss, Loss::Record | Loss::Doubt | Loss::Claim);
-        if drops || kind.facts().effect == Effect::Destructive {
+        let is_harm = drops || kind.facts().effect == Effect::Destructive;
+        if is_harm && !is_left_already(kind, node, differences, &fresh) {
             is_harmful.insert(node.clone());
         }
         refused.insert(position, Arc::from(NOT_COVERED));
@@ -308,6 +341,19 @@ fn is_covered(
     let is_wait = kind == StepKind::AwaitReady;
     let is_same = only_done && !(members && kind == StepKind::RemoveEtcd);
     (is_wait || is_same) && fresh.holds(Some(node), kind)
+}
+
+/// Whether a machine has left etcd that a plan made now tears down all the same: the run had come so far before its process
+/// died, and finds that out.
+fn is_left_already(
+    kind: StepKind,
+    node: &NodeName,
+    differences: &[Difference],
+    fresh: &PlanEffect<'_>,
+) -> bool {
+    kind == StepKind::RemoveEtcd
+        && differences.iter().all(|each| each.part <= EffectPart::Etcd)
+        && fresh.holds(Some(node), StepKind::Destroy)
 }
 
 /// The preconditions of the steps of a plan made now, for the same steps of the run's plan.

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Checkout, Failure, FailureKind, Scope, sites};
-use crate::design::{Design, NodeName, SiteName};
+use crate::backend::BackendContext;
+use crate::design::{BackendKind, Design, Guards, NodeName, SiteName};
 use crate::diagnostic::counted;
 use crate::plan::{Action, Change, ChangeKind, Plan};
 use crate::record::{NodeRecord, Phase, State, Store};
@@ -44,6 +45,26 @@ pub(super) fn warnings(
         )
     });
     Ok(former.into_iter().chain(older).collect())
+}
+
+/// The warning that the simulated machines of this clone were never touched, while the records have some as deployed: those
+/// are in another clone.
+pub(super) fn new_simulation(
+    backends: &BackendContext,
+    guards: &Guards,
+    records: &BTreeMap<NodeName, NodeRecord>,
+) -> Option<String> {
+    let is_simulated = guards.backends.hardware.kind == BackendKind::Sim;
+    if !is_simulated || backends.simulated_state.exists() {
+        return None;
+    }
+    let mut records = records.values();
+    let is_deployed = records.any(|record| record.phase == Phase::Deployed);
+    is_deployed.then(|| {
+        "warning: the records have machines as deployed, and the simulated ones of this clone are new: clones share theirs \
+         where `git config trueup.simulatedSites FOLDER` names one folder in each"
+            .to_owned()
+    })
 }
 
 /// The warning that nodes are built of the last success, where commits since have changed the site.

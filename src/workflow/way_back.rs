@@ -53,6 +53,7 @@ pub fn past_revision(
     store: &Store<'_>,
     state: &State,
     word: &str,
+    now: Timestamp,
 ) -> Result<PastRevision, Failure> {
     let repository = checkout.repository;
     let of_run = |run: &RunRecord| -> Result<PastRevision, Failure> {
@@ -91,7 +92,12 @@ pub fn past_revision(
             }
             (Err(failure), None) => Err(failure
                 .hint("a day is written `2026-11-22`, a time with its zone: `2026-11-22T18:00Z`")),
-            (Err(_), Some(until)) => match last_success(&runs, until) {
+            (Err(_), Some((begin, _))) if begin > now => {
+                let message =
+                    format!("`{word}` is in the future, and the way back leads to the past");
+                Err(Failure::new(FailureKind::Usage, message).hint("`trueup log` lists the runs"))
+            }
+            (Err(_), Some((_, until))) => match last_success(&runs, until) {
                 Some(run) => of_run(run),
                 None => Err(not_found(format!(
                     "no run of site `{}` had succeeded by {until}",
@@ -119,16 +125,16 @@ fn asks_reflog(word: &str) -> bool {
     !is_number && !is_branch
 }
 
-/// The instant that a word means: a time, or the end of a day in UTC.
-fn until(word: &str) -> Option<Timestamp> {
+/// The time that a word means, from its beginning to its end: a day in UTC, or one instant.
+fn until(word: &str) -> Option<(Timestamp, Timestamp)> {
     if let Ok(time) = word.parse() {
-        return Some(time);
+        return Some((time, time));
     }
     // A day without dashes is the beginning of an id of a commit as well, and a time without its zone is no day.
     let is_day = word.len() == "2026-11-22".len() && word.contains('-');
     let day: Date = is_day.then(|| word.parse().ok()).flatten()?;
-    let end = day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?;
-    Some(end.timestamp())
+    let [begin, end] = [day, day.tomorrow().ok()?].map(|day| day.to_zoned(TimeZone::UTC));
+    Some((begin.ok()?.timestamp(), end.ok()?.timestamp()))
 }
 
 /// The last run of a site that had succeeded by a time.

@@ -57,7 +57,7 @@ fn a_sound_site_passes_and_its_remote_is_not_changed() {
     let ended = doctor(&fixture, &[]).with(0);
     let (state_of_remote, found, _) = check(&ended, "remote");
     assert_eq!(state_of_remote, "ok", "{found}");
-    assert!(found.contains("trial push"), "{found}");
+    assert!(found.contains("push --dry-run"), "{found}");
     let (state_of_push, found, _) = check(&ended, "push");
     assert_eq!(state_of_push, "ok", "{found}");
     assert_eq!(origin.git(&["for-each-ref"]), before);
@@ -235,8 +235,17 @@ fn pushes_of_a_run_that_the_remote_would_refuse_are_named() {
     let (state, found, _) = check(&doctor(&site, &[]), "push");
     assert_eq!(state, "warn", "{found}");
     assert!(found.contains("refuses the release of a lock: "), "{found}");
-    assert!(found.contains("doctor/lock` of the trial stays"), "{found}");
-    // The next trial finds what this one has left.
+    // Without the lock nothing can be applied, which is no mere warning.
+    refuses("case $1 in refs/trueup/*) true;; *) false;; esac");
+    let refused = doctor(&site, &[]).with(1);
+    let (state, found, next) = check(&refused, "push");
+    assert_eq!(state, "fail", "{found}");
+    assert!(found.contains("so that nothing can be applied"), "{found}");
+    assert!(
+        !next.contains("refPrefix"),
+        "the remote has such refs: {next}"
+    );
+    // The next trial finds what an earlier one has left.
     std::fs::remove_file(&hook).unwrap();
     let (state, found, _) = check(&doctor(&site, &[]), "push");
     assert_eq!(state, "ok", "{found}");

@@ -203,3 +203,93 @@ fn a_word_of_a_plan_is_explained_without_a_site() {
         assert!(text.contains(section), "{text}");
     }
 }
+
+#[test]
+fn a_field_and_a_group_are_explained_by_their_names_alone() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    let field = explained(&fixture, &["per_rack"]);
+    assert_eq!(field["field"]["kind"], "trueup/Policy/v1");
+    assert_eq!(
+        field["field"]["path"],
+        serde_json::json!(["max_unavailable", "per_rack"])
+    );
+    let group = explained(&fixture, &["workers"]);
+    assert_eq!(group["group"]["name"], "workers");
+    let several = fixture.run(&["explain", "tags"]).with(1);
+    let words = "`tags` is a field of several maps";
+    assert!(several.stderr.contains(words), "{}", several.stderr);
+    // Each that is named can be typed.
+    let named = several.stderr.split('`');
+    let commands: Vec<&str> = named
+        .filter_map(|part| part.strip_prefix("trueup explain "))
+        .collect();
+    assert!(commands.len() > 1, "{}", several.stderr);
+    for field in commands {
+        explained(&fixture, &[field]);
+    }
+    // Also where there is no site.
+    let nowhere = Fixture::empty("none");
+    explained(&nowhere, &["per_rack"]);
+}
+
+/// Commits another image for all machines.
+fn build_anew(fixture: &Fixture) {
+    let profiles = fixture.read("profiles.yaml");
+    let profiles = profiles.replace("ubuntu-24.04", "ubuntu-26.04");
+    fixture.checkout.write("profiles.yaml", profiles);
+    fixture.checkout.commit("Another image");
+}
+
+#[test]
+fn who_ends_a_refusal_is_named_with_its_command() {
+    let fixture = example("control-plane");
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture
+        .run(&["apply", "power", "off", "control-2", "--yes"])
+        .with(0);
+    build_anew(&fixture);
+    let found = explained(&fixture, &["control-3", "--allow-redeploy", "control-3"]);
+    let commands: Vec<&str> = found["ways_out"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|way| way["command"].as_str())
+        .collect();
+    assert_eq!(found["change"]["blocked"]["cause"], "etcd", "{found:#}");
+    assert!(
+        commands.contains(&"trueup apply power on control-2"),
+        "{commands:?}"
+    );
+    fixture
+        .run(&["apply", "power", "on", "control-2", "--yes"])
+        .with(0);
+    let found = explained(&fixture, &["control-3", "--allow-redeploy", "control-3"]);
+    assert_eq!(found["change"]["blocked"], Value::Null, "{found:#}");
+
+    let fixture = example("edge");
+    let policy = "schema: trueup/Policy/v1\nmetadata: {name: policy}\n\
+                  data: {protected: [{node_names: [edge-2]}]}\n";
+    fixture.checkout.write("policy.yaml", policy);
+    fixture.checkout.commit("A protected node");
+    fixture.run(&["apply", "--yes"]).with(0);
+    build_anew(&fixture);
+    let found = explained(&fixture, &["edge-2", "--allow-redeploy", "all"]);
+    assert_eq!(
+        found["change"]["blocked"]["cause"], "protected",
+        "{found:#}"
+    );
+    let ways = found["ways_out"].to_string();
+    assert!(ways.contains("`protected` of the Policy"), "{ways}");
+    // What it names ends the refusal.
+    fixture
+        .checkout
+        .write("policy.yaml", &policy.replace("edge-2", "edge-3"));
+    fixture.checkout.commit("Another one");
+    fixture
+        .run(&["apply", "guards", "--yes", "--allow-loosening"])
+        .with(0);
+    let found = explained(&fixture, &["edge-2", "--allow-redeploy", "all"]);
+    assert_eq!(found["change"]["blocked"], Value::Null, "{found:#}");
+}

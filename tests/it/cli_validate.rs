@@ -73,7 +73,7 @@ fn eight_mistakes_are_reported_at_once_each_on_its_line() {
     };
     assert_eq!(hint("reference-host-profile"), "did you mean `worker`?");
     assert!(hint("yaml-tab").contains("spaces"));
-    assert!(hint("yaml-syntax").contains("indent"));
+    assert_eq!(hint("yaml-syntax"), "close it with `}`");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn people_are_shown_the_lines_and_what_belongs_to_them() {
     }
     for shown in [
         "hint: did you mean `worker`?",
-        "opened here",
+        "a map in braces that begins here is not closed",
         "first written here",
         "the network is here",
         "first → second → first",

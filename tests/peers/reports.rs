@@ -110,6 +110,7 @@ fn report() -> RunReport {
         counts: Counts::default(),
         unverified: Vec::new(),
         drifted: Vec::new(),
+        left_out: Vec::new(),
         undrained: Vec::new(),
         unproven: Unproven::default(),
         tag: None,

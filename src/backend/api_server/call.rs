@@ -449,14 +449,18 @@ pub(in crate::backend) fn refusal(status: StatusCode, body: &[u8]) -> ApiError {
     ApiError::Refused(said.with_code(status.as_u16()).boxed())
 }
 
-/// Retries up to three times while the error can pass, a little later each time.
+/// Tries up to three times while the error can pass, a little later each time; not again where one try took long, as with a
+/// server that takes requests and answers none.
 pub(in crate::backend) async fn again<T, F: Future<Output = Result<T, ApiError>>>(
     ask: impl FnMut() -> F,
 ) -> Result<T, ApiError> {
     const RETRIES: usize = 2;
     const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(2));
+    /// Half of what a request may take.
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let begun = tokio::time::Instant::now();
     ask.retry(policy(DELAYS.0, DELAYS.1, ()).with_max_times(RETRIES))
-        .when(ApiError::passes)
+        .when(|error| error.passes() && begun.elapsed() < PATIENCE)
         .notify(|error, wait| log::trace!("{error}: again in {wait:.1?}"))
         .await
 }
@@ -464,6 +468,23 @@ pub(in crate::backend) async fn again<T, F: Future<Output = Result<T, ApiError>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_lets_a_request_wait_is_not_asked_again_and_one_that_refuses_is() {
+        for (takes, asked) in [(0, 3), (60, 1)] {
+            let mut count = 0;
+            let tried: Result<(), _> = again(|| {
+                count += 1;
+                async move {
+                    tokio::time::sleep(Duration::from_secs(takes)).await;
+                    Err(ApiError::Unreachable("no answer".to_owned()))
+                }
+            })
+            .await;
+            assert!(tried.is_err());
+            assert_eq!(count, asked, "after {takes} s");
+        }
+    }
 
     #[test]
     fn names_that_would_lead_elsewhere_are_no_part_of_a_path() {

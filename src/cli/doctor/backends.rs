@@ -215,8 +215,13 @@ fn machines(seen: &Observations, design: &Design, checks: &mut Checks) {
         }
     }
     let all = design.nodes.len();
-    if silent.is_empty() {
-        checks.ok("backends", format!("{answered} of {all} machines answer"));
+    match (silent.is_empty(), all) {
+        (true, 0) => checks.skip(
+            "backends",
+            "not asked: the documents have no machine, and `trueup adopt` asks for theirs",
+        ),
+        (true, _) => checks.ok("backends", format!("{answered} of {all} machines answer")),
+        (false, _) => {}
     }
     for (why, names) in silent {
         checks.fail(

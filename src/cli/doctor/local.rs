@@ -106,7 +106,7 @@ fn reach(repository: &Repository, remote: &Remote<'_>, checks: &mut Checks) {
     match remote.would_accept(&format!("{prefix}/doctor")) {
         Ok(()) => checks.ok(
             "remote",
-            format!("`{name}` answers, {known} of trueup; a trial push is accepted"),
+            format!("`{name}` answers, {known} of trueup; `git push --dry-run` passes"),
         ),
         Err(error) => {
             let next = "an apply needs the right to push; plans and `--no-push` do without";

@@ -110,30 +110,37 @@ pub(super) fn trial(
             return checks.failure("push", &failure, next);
         }
     };
-    let refused: Vec<String> = trial
-        .refused
-        .iter()
-        .map(|(push, why)| {
-            let what = match push {
-                TrialPush::Lock => "a lock",
-                TrialPush::Release => "the release of a lock",
-                TrialPush::Tag => "the tag of a site action",
-            };
-            format!("the remote refuses {what}: {why}")
-        })
-        .collect();
-    let left = trial
+    let kept = trial
         .left
         .iter()
         .map(|name| format!("`{name}` of the trial stays at the remote"));
-    let found: Vec<String> = refused.iter().cloned().chain(left).collect();
-    match (found.is_empty(), refused.is_empty()) {
-        (true, _) => checks.ok("push", "a trial lock and a trial tag are taken, and deleted again"),
-        (false, true) => checks.ok("push", found.join("; ")),
-        (false, false) => checks.warn(
+    let kept: Vec<String> = kept.collect();
+    for (push, error) in &trial.refused {
+        let failure = Failure::from(error);
+        let next = match failure.hints.is_empty() {
+            true => "let its rules take what an apply pushes: refs below `refs/trueup/`, their deletion, and tags below `site-action-…`".to_owned(),
+            false => failure.hints.join("; "),
+        };
+        let refuses = |what: &str| format!("the remote refuses {what}: {}", failure.message);
+        match push {
+            TrialPush::Lock => {
+                checks.fail(
+                    "push",
+                    refuses("a lock, so that nothing can be applied"),
+                    next,
+                );
+            }
+            TrialPush::Release => checks.warn("push", refuses("the release of a lock"), next),
+            // A run that has ended is published without its tag.
+            TrialPush::Tag => checks.warn("push", refuses("the tag of a site action"), next),
+        }
+    }
+    match (nothing_refused, kept.is_empty()) {
+        (true, true) => checks.ok(
             "push",
-            found.join("; "),
-            "let its rules take what an apply pushes: refs below `refs/trueup/`, their deletion, and tags below `site-action-…`",
+            "a trial lock and a trial tag are taken, and deleted again",
         ),
+        (_, false) => checks.ok("push", kept.join("; ")),
+        (false, true) => {}
     }
 }

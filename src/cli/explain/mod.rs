@@ -48,6 +48,9 @@ enum ExplainFormat {
     Json,
 }
 
+/// Fields of one name that are listed.
+const MOST_FIELDS: usize = 6;
+
 pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8, Failure> {
     let (printer, word) = (context.printer, command.word.as_str());
     if let Some(code) = report::code(word) {
@@ -75,7 +78,7 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
         first.split('/').count() == 2 && first.starts_with(|letter: char| letter.is_lowercase())
     });
     if schema::is_of_kind(word) {
-        return field(context, command);
+        return field(context, command, word);
     }
     match thing(context, command) {
         Err(failure) if failure.kind == FailureKind::NotFound && looks_like_field => {
@@ -83,8 +86,27 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
             let has_near = near.as_ref().is_some_and(|near| !near.hints.is_empty());
             Err(near.filter(|_| has_near).unwrap_or(failure))
         }
-        other => other,
+        // A field by its name alone, also where there is no site.
+        Err(failure) => match schema::fields_named(word).as_slice() {
+            [] => Err(failure),
+            [only] => field(context, command, only),
+            several => Err(fields_of_several(word, several)),
+        },
+        Ok(code) => Ok(code),
     }
+}
+
+fn fields_of_several(word: &str, fields: &[String]) -> Failure {
+    let message = format!("`{word}` is a field of several maps");
+    let named = fields.iter().take(MOST_FIELDS);
+    let named: Vec<String> = named
+        .map(|field| format!("`trueup explain {field}`"))
+        .collect();
+    let more = match fields.len().saturating_sub(MOST_FIELDS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Failure::new(FailureKind::NotFound, message).hint(format!("{}{more}", named.join(", ")))
 }
 
 /// A word of plans and runs, or an exit code.
@@ -102,9 +124,9 @@ fn of_a_plan(word: &str) -> Option<WordReference> {
     })
 }
 
-fn field(context: &Context, command: &ExplainCommand) -> Result<u8, Failure> {
+fn field(context: &Context, command: &ExplainCommand, word: &str) -> Result<u8, Failure> {
     let printer = context.printer;
-    let field = schema::field(&command.word).map_err(no_field)?;
+    let field = schema::field(word).map_err(no_field)?;
     let example = example::of_field(&field);
     let example = example.as_ref();
     match command.format {
@@ -325,6 +347,7 @@ fn shown(
             .iter()
             .map(|change| change.node.as_str())
             .collect();
+        known.extend(plan.groups.iter().map(|group| group.name.as_str()));
         let of_groups = plan.groups.iter().flat_map(|group| &group.nodes);
         known.extend(of_groups.map(NodeName::as_str));
         report::codes()

@@ -11,6 +11,8 @@ use crate::diagnostic::nearest;
 
 /// References that are followed one after the other: the schemas have far fewer.
 pub(super) const MOST_REFERENCES: usize = 16;
+/// Maps within maps that are searched for a field: the documents have fewer.
+const MOST_LEVELS: usize = 6;
 /// The word for the envelope of every document.
 pub const ENVELOPE: &str = "document";
 /// The map of a document that holds the fields of its kind.
@@ -129,6 +131,22 @@ pub fn field(word: &str) -> Result<FieldReference, NoField> {
         place = next;
     }
     Ok(place.reference(kind, path))
+}
+
+/// The fields of all kinds that have a name, each as [`field`] takes it: `Policy.max_unavailable.per_rack`.
+#[must_use]
+pub fn fields_named(wanted: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for kind in kinds() {
+        let root = schema(kind);
+        let place = Place::of(&root);
+        // The data is left out of a path.
+        let place = place.child(DATA).unwrap_or(place);
+        let kind = name(kind).unwrap_or(kind);
+        place.gather_named(wanted, kind, 0, &mut found);
+    }
+    found.sort_by_key(|path| path.matches('.').count());
+    found
 }
 
 /// The kind that a word begins with, and the path behind it.
@@ -257,6 +275,22 @@ impl<'s> Place<'s> {
             .map(|(_, place)| place)
             .or_else(|| self.values())
             .or_else(|| self.entries()?.child(name))
+    }
+
+    /// Adds the paths of the fields below that have a name.
+    fn gather_named(self, wanted: &str, path: &str, depth: usize, found: &mut Vec<String>) {
+        if depth > MOST_LEVELS {
+            return;
+        }
+        let inner = self.entries().unwrap_or(self);
+        let values = inner.values().map(|values| (ANY_NAME, values));
+        for (name, place) in inner.named().into_iter().chain(values) {
+            let path = format!("{path}.{name}");
+            place.gather_named(wanted, &path, depth + 1, found);
+            if name == wanted {
+                found.push(path);
+            }
+        }
     }
 
     /// The fields below: of a list, those of its entries.

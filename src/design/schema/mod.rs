@@ -39,7 +39,7 @@ use rustc_hash::FxHashMap;
 pub use self::cache::SchemaCache;
 use self::cost::Patterns;
 pub use self::field::{
-    ENVELOPE, FieldReference, FieldSummary, NoField, field, is_of_kind, kinds, short,
+    ENVELOPE, FieldReference, FieldSummary, NoField, field, fields_named, is_of_kind, kinds, short,
 };
 use self::instance::{Budget, Documents, Look, Visited, to_json, value_count};
 pub use self::order::key_order;

@@ -213,7 +213,7 @@ pub(super) struct Notes<'a> {
     unread: BTreeMap<&'a str, Vec<&'a NodeName>>,
     not_comparable: Vec<&'a NodeName>,
     /// Machines that were taken as they were, by the sections that were not compared.
-    assumed: BTreeMap<&'a [Section], Vec<&'a NodeName>>,
+    assumed: BTreeMap<(bool, &'a [Section]), Vec<&'a NodeName>>,
     /// Machines that were built, and have not joined their clusters yet.
     not_joined: Vec<&'a NodeName>,
     /// Retired machines that are other than their design by now.
@@ -283,7 +283,9 @@ impl<'a> Notes<'a> {
             }
             let assumed = record.assumed();
             if !assumed.is_empty() {
-                self.assumed.entry(assumed).or_default().push(subject.name);
+                let is_said = record.reason_to_assume().is_some();
+                let as_these = self.assumed.entry((is_said, assumed)).or_default();
+                as_these.push(subject.name);
             }
             if record.awaited_since().is_some() {
                 self.not_joined.push(subject.name);
@@ -350,10 +352,14 @@ impl<'a> Notes<'a> {
             &self.not_comparable,
             "were recorded by other rules, at a revision that is not at hand, and count as unchanged",
         );
-        for (sections, nodes) in &self.assumed {
+        for ((is_said, sections), nodes) in &self.assumed {
             let sections: Vec<&str> = sections.iter().map(|section| section.as_str()).collect();
+            let by = match is_said {
+                true => "were taken as an operator said",
+                false => "were adopted",
+            };
             let what = format!(
-                "were adopted, and are assumed to be as designed in what was not verified ({})",
+                "{by}, and are assumed to be as designed in what was not verified ({})",
                 sections.join(", ")
             );
             about(nodes, &what);

@@ -336,8 +336,12 @@ pub(super) fn history(plan: &Plan) -> Vec<HistoryPart<'_>> {
         }
         Lineage::Rollback => {
             let commits = counted(between.len(), "commit", "commits");
+            let behind = match is_refused {
+                true => " (`git pull`, if this clone is only behind)",
+                false => "",
+            };
             (
-                format!("this is a rollback, which undoes {commits}"),
+                format!("this is a rollback, which undoes {commits}{behind}"),
                 between,
             )
         }

@@ -52,6 +52,7 @@ pub fn report(
     }
     let machines = |nodes: &[NodeName]| counted(nodes.len(), "machine", "machines");
     let (unverified, drifted) = (&report.unverified, &report.drifted);
+    let left_out = &report.left_out;
     let told = [
         (
             "unverified:",
@@ -67,6 +68,14 @@ pub fn report(
             format!(
                 "this run left {} other than designed or applied (`trueup plan` tells how)",
                 machines(drifted)
+            ),
+        ),
+        (
+            "left out:",
+            left_out,
+            format!(
+                "this run did nothing to {} that its plan would change (`trueup plan` tells why)",
+                machines(left_out)
             ),
         ),
     ];

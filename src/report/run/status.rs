@@ -193,10 +193,10 @@ fn notes(row: &StatusRow<'_>) -> Cell {
     {
         notes.push(format!("owes the soak of run {run}"));
     }
-    let assumed = record.map_or(&[][..], NodeRecord::assumed);
-    if !assumed.is_empty() {
-        let sections: Vec<&str> = assumed.iter().map(|section| section.as_str()).collect();
-        notes.push(format!("adopted, assumed: {}", sections.join(", ")));
+    if let Some(record) = record.filter(|record| !record.assumed().is_empty()) {
+        let sections: Vec<&str> = record.assumed().iter().map(|each| each.as_str()).collect();
+        let by = record.assumed_by();
+        notes.push(format!("{by}, assumed: {}", sections.join(", ")));
     }
     if let Some(source) = observed.and_then(|node| node.boots_from.as_deref()) {
         notes.push(format!("will boot from {source}"));

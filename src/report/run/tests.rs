@@ -73,6 +73,7 @@ fn ending() -> RunReport {
         },
         unverified: Vec::new(),
         drifted: Vec::new(),
+        left_out: Vec::new(),
         undrained: Vec::new(),
         unproven: Unproven::default(),
         tag: Some("site-action-success/x/01J".into()),
@@ -371,6 +372,12 @@ fn the_report_names_machines_that_nothing_proves() {
     out.clear();
     report(&mut out, &ended, Palette::Plain, false).unwrap();
     let line = "drift: this run left 1 machine other than designed or applied (`trueup plan` tells how): n3\n";
+    assert!(out.contains(line), "{out}");
+
+    ended.left_out = vec!["n4".into(), "n5".into()];
+    out.clear();
+    report(&mut out, &ended, Palette::Plain, false).unwrap();
+    let line = "left out: this run did nothing to 2 machines that its plan would change (`trueup plan` tells why): n4, n5\n";
     assert!(out.contains(line), "{out}");
 
     ended.unverified = (0..1_000)

@@ -64,6 +64,10 @@ async fn see(
         again(|| ApiServers::of(server)),
         rights::missing(server, &steps)
     );
+    // A server that answers by itself, and not from its store, answers nothing of what follows.
+    if let Err(error @ ApiError::Unreachable(_)) = api_servers {
+        return Err(error);
+    }
     let hosts = api_servers.as_ref().ok();
     let daemon_set = async {
         match again(|| shutdown::is_applied(server, image)).await {

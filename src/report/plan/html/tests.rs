@@ -459,6 +459,7 @@ fn a_run_shows_how_each_machine_ended_and_what_failed_first() {
         counts: Counts::default(),
         unverified: Vec::new(),
         drifted: Vec::new(),
+        left_out: Vec::new(),
         undrained: Vec::new(),
         unproven: Unproven::default(),
         tag: None,
