@@ -235,6 +235,7 @@ fn pushes_of_a_run_that_the_remote_would_refuse_are_named() {
     let (state, found, _) = check(&doctor(&site, &[]), "push");
     assert_eq!(state, "warn", "{found}");
     assert!(found.contains("refuses the release of a lock: "), "{found}");
+    assert!(found.contains("doctor/lock` of the trial stays"), "{found}");
     // Without the lock nothing can be applied, which is no mere warning.
     refuses("case $1 in refs/trueup/*) true;; *) false;; esac");
     let refused = doctor(&site, &[]).with(1);

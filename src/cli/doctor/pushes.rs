@@ -110,18 +110,23 @@ pub(super) fn trial(
             return checks.failure("push", &failure, next);
         }
     };
-    let kept = trial
-        .left
-        .iter()
-        .map(|name| format!("`{name}` of the trial stays at the remote"));
-    let kept: Vec<String> = kept.collect();
+    let kept = trial.left.iter();
+    let kept: String = kept
+        .map(|name| format!("; `{name}` of the trial stays there"))
+        .collect();
+    if trial.refused.is_empty() {
+        checks.ok(
+            "push",
+            format!("a trial lock and a trial tag are taken, and deleted again{kept}"),
+        );
+    }
     for (push, error) in &trial.refused {
         let failure = Failure::from(error);
         let next = match failure.hints.is_empty() {
             true => "let its rules take what an apply pushes: refs below `refs/trueup/`, their deletion, and tags below `site-action-…`".to_owned(),
             false => failure.hints.join("; "),
         };
-        let refuses = |what: &str| format!("the remote refuses {what}: {}", failure.message);
+        let refuses = |what: &str| format!("the remote refuses {what}: {}{kept}", failure.message);
         match push {
             TrialPush::Lock => {
                 checks.fail(
@@ -134,13 +139,5 @@ pub(super) fn trial(
             // A run that has ended is published without its tag.
             TrialPush::Tag => checks.warn("push", refuses("the tag of a site action"), next),
         }
-    }
-    match (nothing_refused, kept.is_empty()) {
-        (true, true) => checks.ok(
-            "push",
-            "a trial lock and a trial tag are taken, and deleted again",
-        ),
-        (_, false) => checks.ok("push", kept.join("; ")),
-        (false, true) => {}
     }
 }
