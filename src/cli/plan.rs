@@ -16,7 +16,7 @@ use crate::repository::Repository;
 use crate::site::At;
 
 use super::action;
-use super::apply::actor;
+use super::apply::{ProcessClock, actor};
 use super::context::Context;
 use super::interrupted;
 use super::planning::{PlanArguments, resolve};
@@ -286,6 +286,8 @@ fn conclude(
         }
     }
     let is_observed = planned.observations.is_some();
+    let clock = ProcessClock::new(context.printer);
+    let closed = workflow::closed_now(&clock, planned.guarded.guards(), &planned.plan);
     let mut plan = planned.into_plan();
     plan.unfinished = interrupted::unfinished(checkout, connection)?;
     let plan = &plan;
@@ -300,7 +302,9 @@ fn conclude(
     }
     print(context, plan, &command.view)?;
     if let Some(path) = &command.out {
-        context.printer.tell(&saved_as(path, plan, is_observed));
+        context
+            .printer
+            .tell(&saved_as(path, plan, is_observed, closed.as_ref()));
     }
     let code = if command.detailed_exitcode {
         detailed(plan)
@@ -406,7 +410,12 @@ fn as_then(files: &FilesBack) -> &'static str {
 }
 
 /// Says where a plan was saved, which effect it has, and how it is applied.
-fn saved_as(path: &Path, plan: &Plan, is_observed: bool) -> String {
+fn saved_as(
+    path: &Path,
+    plan: &Plan,
+    is_observed: bool,
+    closed: Option<&workflow::Error>,
+) -> String {
     let digest = PlanEffect::of(plan).digest();
     let pin = effect::short(&digest);
     let path = path.display();
@@ -426,7 +435,12 @@ fn saved_as(path: &Path, plan: &Plan, is_observed: bool) -> String {
              machines and clusters need no other steps (else it ends with 5)."
         );
     }
-    format!("Saved as `{path}`, effect {pin}; `{command}` applies it.")
+    match closed {
+        Some(why) => {
+            format!("Saved as `{path}`, effect {pin}; `{command}` applies it then: {why}.")
+        }
+        None => format!("Saved as `{path}`, effect {pin}; `{command}` applies it."),
+    }
 }
 
 fn save(repository: &Repository, path: &Path, plan: &Plan) -> io::Result<()> {

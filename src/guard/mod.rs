@@ -19,6 +19,7 @@ pub use criteria::{Verdict, can_still_hold, evaluate, is_certain, may_fail};
 pub use expected::{Unexpected, unexpected};
 pub use join::expected_parts;
 pub use merge::{BuiltOf, Guarded, MergeFor, OlderRevision, Revisions};
+pub use order::times as maintenance_windows_of;
 pub use selection::{ALL, Machines, WordError, WordKind, check_word, glob, is_by_name, is_glob};
 pub use subject::{GuardFiles, SignerTime, Subject};
 pub use table::{Guard, TABLE, about, is_weaker_at_once, values, weaker};

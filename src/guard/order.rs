@@ -324,7 +324,7 @@ pub(super) fn of_times(lists: &[WindowList]) -> Value {
 }
 
 /// The lists of windows of a value.
-fn times(value: &Value) -> Vec<WindowList> {
+pub fn times(value: &Value) -> Vec<WindowList> {
     let text = |value: &Value, name: &str| field(value, name).as_str().unwrap_or_default().into();
     let window = |value: &Value| MaintenanceWindow {
         days: set(field(value, "days"))

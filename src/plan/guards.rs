@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::{Action, Exceeded, Options};
-use crate::design::NodeName;
+use crate::design::{NodeName, WindowList};
 use crate::diagnostic::short_id;
 use crate::guard::{self, GuardFiles, Guarded, PlaceLimit, Subject};
 use crate::step::Step;
@@ -144,6 +144,13 @@ impl PlanGuards {
             true => (guards.changes, loosened, &guards.values).serialize(serializer),
             false => (guards.changes, loosened, &guards.values, exceeded).serialize(serializer),
         }
+    }
+
+    /// The maintenance windows that it is held to.
+    #[must_use]
+    pub fn maintenance_windows(&self) -> Vec<WindowList> {
+        let value = self.values.get("maintenance_windows");
+        value.map_or_else(Vec::new, guard::maintenance_windows_of)
     }
 
     /// Whether the policy forbids a flag, which is named without its dashes.

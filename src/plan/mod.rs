@@ -6,6 +6,7 @@
 mod accept;
 mod accepted;
 mod action;
+mod addresses;
 mod allowance;
 mod approvals;
 mod asked;

@@ -92,16 +92,25 @@ impl Plan {
                 more => format!("the changes of `{first}` and {more} more are blocked"),
             };
             let blocks = self.blocked().filter(|change| !change.excluded);
-            let mut blocks = blocks.filter_map(|change| change.blocked.as_ref());
-            let has_flag = blocks.any(|block| block.flag.is_some());
+            let blocks = blocks.filter_map(|change| change.blocked.as_ref());
+            let (allowed, others): (Vec<_>, Vec<_>) =
+                blocks.partition(|block| block.flag.is_some());
             let skips = self.carries_any() && !self.guards.forbid("skip-blocked");
-            let who = match (has_flag, skips) {
-                (true, true) => "the operator: allow each, or leave them out by `--skip-blocked`",
-                (true, false) => "the operator: allow each",
-                (false, true) => {
+            let who = match (allowed.is_empty(), others.is_empty(), skips) {
+                (false, true, true) => {
+                    "the operator: allow each, or leave them out by `--skip-blocked`"
+                }
+                (false, true, false) => "the operator: allow each",
+                (false, false, true) => {
+                    "the operator: allow those that a flag allows, and leave the others out by `--skip-blocked`"
+                }
+                (false, false, false) => {
+                    "the operator: allow those that a flag allows, and the others once the reasons are gone"
+                }
+                (true, _, true) => {
                     "the operator: leave them out by `--skip-blocked`, or once the reasons are gone"
                 }
-                (false, false) => "the operator, once the reasons are gone",
+                (true, _, false) => "the operator, once the reasons are gone",
             };
             add(
                 reason,

@@ -134,6 +134,7 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
         some(&ways.not_started, begins),
         some(&ways.failed, "left failed: @"),
         about(ways.resumed),
+        allowed_anew(ways).filter(|_| ways.is_of_another_clone),
     ]);
     let is_open = !(ways.half_done.is_empty()
         && ways.not_started.is_empty()

@@ -101,4 +101,4 @@ pub use unfinished::{
 };
 pub use view::{Completion, Kinds, Left, NodeView, TAKE_OUT, taken_out, tolerated};
 pub use vouch::vouch;
-pub use ways_out::{OpenParts, WaysOut, needs_plan_digest};
+pub use ways_out::{OpenParts, WaysOut, is_begun_here, needs_plan_digest};

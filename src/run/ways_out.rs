@@ -44,6 +44,8 @@ pub struct WaysOut {
     pub parts: Option<OpenParts>,
     /// The flags that its plan was given: another plan of the same documents needs them again.
     pub allowances: Vec<String>,
+    /// Whether another clone began it: what it may do is allowed anew to resume it here.
+    pub is_of_another_clone: bool,
     /// Whether a part is carried out here only with the digest of the plan that the caller knows.
     pub needs_digest: bool,
 }
@@ -70,6 +72,13 @@ pub enum OpenParts {
 /// The records cannot be read.
 pub fn needs_plan_digest(site: &SiteRepository<'_>, noted: Option<&Digest>) -> Result<bool, Error> {
     Ok(noted.is_none() && !site.has_vouched_records()?)
+}
+
+/// Whether this clone began a run, so that it knows its plan by itself.
+#[must_use]
+pub fn is_begun_here(site: &SiteRepository<'_>, run: &RunId) -> bool {
+    let files = RunFiles::of(site.repository, &site.name, run);
+    files.noted_plan().is_some()
 }
 
 impl WaysOut {
@@ -146,6 +155,7 @@ impl WaysOut {
             may_be_begun: known.may_be_begun,
             parts,
             needs_digest,
+            is_of_another_clone: noted.is_none(),
             ..ways
         }))
     }

@@ -105,6 +105,8 @@ pub struct Known<'a> {
     pub unblocking: Option<Unblocking>,
     /// Its steps that wait for a decision.
     pub undecided: Vec<Undecided>,
+    /// The flags that its run needs again to be resumed here, since another clone began it.
+    pub resume_flags: Vec<String>,
     /// Whether workers carry its run out, part by part.
     pub is_divided: bool,
     /// The time, in seconds since 1970.
@@ -405,7 +407,9 @@ impl Explainer<'_> {
                         let step = &undecided.step;
                         way(what, Some(format!("trueup apply --resume --decide {step}=done")))
                     }));
-                    ways.push(way("resume the run", Some("trueup apply --resume".to_owned())));
+                    let resume = ["trueup apply --resume".to_owned()].into_iter();
+                    let resume: Vec<_> = resume.chain(self.known.resume_flags.clone()).collect();
+                    ways.push(way("resume the run", Some(resume.join(" "))));
                     let abort = format!("trueup abort {run}");
                     ways.push(way("abort it, and see what stays half-done", Some(abort)));
                 }
@@ -508,6 +512,9 @@ impl Explainer<'_> {
                 Some(why) => ways.push(way(format!("apply the plan then: {why}"), Some(command))),
                 None => ways.push(way("apply the plan", Some(command))),
             }
+        } else if let Some(why) = &self.known.closed {
+            let what = format!("and then apply the plan in a maintenance window: {why}");
+            ways.push(way(what, None));
         }
     }
 
@@ -530,6 +537,10 @@ impl Explainer<'_> {
                     return vec![way(what, Some("trueup status".to_owned()))];
                 }
                 let ways = silent.into_iter().map(|(member, is_off)| match is_off {
+                    true if self.reservation(member).is_some() => way(
+                        format!("switch {member} on, whose member of etcd does not answer, once the one who reserved it has ended that"),
+                        Some(format!("trueup release {member}")),
+                    ),
                     true => way(
                         format!("switch {member} on, whose member of etcd does not answer"),
                         Some(format!("trueup apply power on {member}")),

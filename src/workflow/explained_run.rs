@@ -7,7 +7,9 @@ use super::{Checkout, Failure, FailureKind, Known, Thing, explain, plan_of_run};
 use crate::design::{NodeName, RunId};
 use crate::plan::{Explanation, ExplanationBasis, Plan, UnfinishedRun};
 use crate::record::{Outcome, State, Store};
-use crate::run::{Durations, RunReport, SiteRepository, known_steps, unfinished_run};
+use crate::run::{
+    Durations, RunReport, SiteRepository, is_begun_here, known_steps, unfinished_run,
+};
 use crate::site::{Accept, At, Depth, Detail, Settings};
 
 /// A run by which a thing is explained.
@@ -67,6 +69,10 @@ impl ExplainedRun {
                     _ => Vec::new(),
                 },
                 is_divided: record.workers.is_some(),
+                resume_flags: match is_begun_here(site, run) {
+                    true => Vec::new(),
+                    false => plan.allowances(),
+                },
                 now,
                 ..Known::default()
             },

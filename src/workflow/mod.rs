@@ -114,7 +114,7 @@ pub use way_back::{
     FilesBack, commit_way_back, files_back, past_revision, preview_way_back, way_back,
     way_back_subject,
 };
-pub use windows::time_left;
+pub use windows::{closed_for_saved, closed_now, time_left};
 pub use workers::{
     PartEnd, PartOrder, PartSummary, RunEnd, carry_out_part, end_run, vouched, with_commit,
 };

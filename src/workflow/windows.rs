@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Error;
-use crate::design::Guards;
+use crate::design::{Guards, WindowList};
 use crate::guard::windows;
 use crate::plan::Plan;
 use crate::run::Timekeeper;
@@ -18,10 +18,45 @@ pub fn time_left(
     guards: &Guards,
     plan: &Plan,
 ) -> Result<Option<Duration>, Error> {
-    let all = &guards.policy.maintenance_windows;
-    let action = plan.request.action;
-    let waits = action.waits_for_window(&plan.steps) && !plan.options.outside_windows;
-    if all.is_empty() || !waits {
+    match plan.request.action.waits_for_window(&plan.steps) {
+        true => left_of_window(time, guards, plan),
+        false => Ok(None),
+    }
+}
+
+/// Why nothing of a plan that is about machines begins now: no maintenance window is open. What is blocked has no steps, and
+/// waits for one all the same once it is allowed.
+pub fn closed_now(time: &dyn Timekeeper, guards: &Guards, plan: &Plan) -> Option<Error> {
+    let has_blocked = plan.changes.iter().any(|change| change.blocked.is_some());
+    match has_blocked || plan.request.action.waits_for_window(&plan.steps) {
+        true => left_of_window(time, guards, plan).err(),
+        false => None,
+    }
+}
+
+/// The same of a saved plan, by the windows that held when it was made.
+pub fn closed_for_saved(time: &dyn Timekeeper, plan: &Plan) -> Option<Error> {
+    let windows = plan.guards.maintenance_windows();
+    let may_leave = !plan.guards.forbid("outside-windows");
+    left_of(time, (&windows, may_leave), plan).err()
+}
+
+fn left_of_window(
+    time: &dyn Timekeeper,
+    guards: &Guards,
+    plan: &Plan,
+) -> Result<Option<Duration>, Error> {
+    let policy = &guards.policy;
+    let may_leave = !policy.forbidden_flags.contains("outside-windows");
+    left_of(time, (&policy.maintenance_windows, may_leave), plan)
+}
+
+fn left_of(
+    time: &dyn Timekeeper,
+    (all, may_leave): (&[WindowList], bool),
+    plan: &Plan,
+) -> Result<Option<Duration>, Error> {
+    if all.is_empty() || plan.options.outside_windows {
         return Ok(None);
     }
     let now = jiff::Timestamp::from_second(time.seconds()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
@@ -30,7 +65,7 @@ pub fn time_left(
         windows: windows::in_words(all),
         opens: windows::next_opening(all, now)
             .map(|opens| opens.strftime("%Y-%m-%d %H:%M UTC").to_string()),
-        may_leave: !guards.policy.forbidden_flags.contains("outside-windows"),
+        may_leave,
         way_out: plan.guards.way_out(&["maintenance_windows"]),
     })
 }

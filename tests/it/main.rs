@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod accepted;
+mod addresses;
 #[cfg(test)]
 mod approvals;
 #[cfg(test)]

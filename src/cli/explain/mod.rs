@@ -22,7 +22,8 @@ use crate::report::explain::{self as report, WordReference};
 use crate::run::Connection;
 use crate::site::At;
 use crate::workflow::{
-    Checkout, ExplainedRun, Known, Planned, Planner, Thing, explain, follow, saved_plan, time_left,
+    Checkout, ExplainedRun, Known, Planned, Planner, Thing, closed_for_saved, closed_now, explain,
+    follow, saved_plan,
 };
 
 #[derive(Debug, Args)]
@@ -240,6 +241,8 @@ fn by_file(
         records: now.map(|now| &now.records),
         reservations: now.map(|now| &now.reservations),
         outdated: now.map_or_else(Vec::new, |now| now.outdated.clone()),
+        closed: closed_for_saved(&ProcessClock::new(context.printer), &plan)
+            .map(|closed| closed.to_string()),
         ..Known::default()
     };
     let source = Source { plan, basis, known };
@@ -297,7 +300,7 @@ fn by_new_plan(
     plan.unfinished = here.unfinished.cloned();
     let is_designed = |word: &str| guarded.nodes.contains_key(word);
     let clock = ProcessClock::new(context.printer);
-    let closed = time_left(&clock, guarded.guards(), &plan).err();
+    let closed = closed_now(&clock, guarded.guards(), &plan);
     if Thing::named(&command.word, &plan, &is_designed).is_none()
         && let Some(last) = last
     {

@@ -11,7 +11,7 @@ use crate::guard::WaveLimits;
 use crate::plan::accept::refuse_unmatched;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
-use crate::plan::{PlannedGroup, breaker, cluster, unavailable};
+use crate::plan::{PlannedGroup, addresses, breaker, cluster, unavailable};
 
 /// The changes as they are planned, and the limits on machines that are out of service together.
 pub(super) struct Settled<'a> {
@@ -85,7 +85,7 @@ pub(super) fn together<'a>(
         }
     };
     Settled {
-        items,
+        items: addresses::judge(input, items),
         limits,
         notes,
     }

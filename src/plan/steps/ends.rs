@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::leaving::{Place, tear_down};
 use super::{NewStep, StepInputs, StepList};
 use crate::design::{NodeDesign, NodeName};
+use crate::plan::addresses::of_machine;
 use crate::plan::item::Item;
 use crate::step::{StepKind, VerifySiteParameters};
 
@@ -54,8 +55,8 @@ fn left<'g>(inputs: &'g StepInputs<'_>) -> impl Iterator<Item = &'g Item<'g>> {
 
 /// Addresses of a machine and of its management controller, in one form for each.
 fn addresses(node: &NodeDesign) -> impl Iterator<Item = IpAddr> {
-    let all = node.addresses.values().chain(&node.out_of_band.address);
-    all.filter_map(|address| address.split('/').next()?.parse().ok())
+    let controller = node.out_of_band.address.iter();
+    of_machine(node).chain(controller.filter_map(|address| address.parse().ok()))
 }
 
 /// Teardowns of machines that hold an address which another node has now: before that node's groups.

@@ -440,6 +440,14 @@ impl<'g> OpenGroup<'g> {
             .written(StepKind::Prepare, item)
             .timeout(self.inputs.site.guards().configuration.prepare_node_timeout)
             .success([torn_down.unwrap_or(self.start)])
+            .success(
+                draft
+                    .early
+                    .get(item.subject.name)
+                    .into_iter()
+                    .flatten()
+                    .copied(),
+            )
             .success(draft.unset_retired.get(item.subject.name).copied());
         if item.work.refused.is_some() {
             let parameters = PrepareParameters {

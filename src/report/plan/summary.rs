@@ -124,7 +124,13 @@ pub fn summary(plan: &Plan) -> Vec<String> {
         let touches = forecast::etcd(plan).map_or_else(String::new, |etcd| format!(", {etcd}"));
         let waves = summary.waves.map_or_else(String::new, |size| {
             let (waves, reason) = words::waves(size);
-            format!("; {waves} ({reason})")
+            let stay = match plan.request.action {
+                Action::PowerOff | Action::Drain | Action::ShutdownKubelet => {
+                    ", and each stays down"
+                }
+                _ => "",
+            };
+            format!("; {waves} ({reason}){stay}")
         });
         lines.push(format!("{time}{touches}{waves}."));
     }
