@@ -124,12 +124,10 @@ pub fn summary(plan: &Plan) -> Vec<String> {
         let touches = forecast::etcd(plan).map_or_else(String::new, |etcd| format!(", {etcd}"));
         let waves = summary.waves.map_or_else(String::new, |size| {
             let (waves, reason) = words::waves(size);
-            let stay = match plan.request.action {
-                Action::PowerOff | Action::Drain | Action::ShutdownKubelet => {
-                    ", and each stays down"
-                }
-                _ => "",
-            };
+            let action = plan.request.action;
+            let stays =
+                [Action::PowerOff, Action::Drain, Action::ShutdownKubelet].contains(&action);
+            let stay = if stays { ", and each stays down" } else { "" };
             format!("; {waves} ({reason}){stay}")
         });
         lines.push(format!("{time}{touches}{waves}."));
