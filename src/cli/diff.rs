@@ -10,6 +10,7 @@ use crate::site::{At, Depth, Detail, Loader, Site};
 use crate::workflow::{Scope, SiteOfMany, load_each, revisions};
 
 use super::context::Context;
+use super::planning::{RemoteArguments, resolve_to_read};
 use super::revision::{ReadArguments, load_sound};
 use super::sites::{self, SitesArguments};
 use super::{Failure, FailureKind, exit};
@@ -86,7 +87,7 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
     let mut loader = Loader::new(&repository);
     let settings = command.read.settings(Depth::Rendered, Detail::Documents);
     let mut load = |word: &str| {
-        let at = checkout.resolve(word)?;
+        let at = resolve_to_read(context, &checkout, &RemoteArguments::default(), word)?;
         let location = checkout.location_at(at)?;
         load_sound(context, &mut loader, &location, at, settings)
     };

@@ -20,6 +20,7 @@ use crate::site::{Depth, Detail, Loader, Location};
 
 use super::Failure;
 use super::context::Context;
+use super::planning::RemoteArguments;
 use super::revision::{RevisionArguments, load_sound};
 use super::selection::SelectionArguments;
 use crate::reservation::Reservations;
@@ -52,7 +53,9 @@ enum NodesFormat {
 pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let (at, location) = command.revision.find(&checkout)?;
+    let (at, location) = command
+        .revision
+        .find(context, &checkout, &RemoteArguments::default())?;
     let mut loader = checkout.loader()?;
     let settings = command
         .revision

@@ -462,6 +462,29 @@ pub(super) fn resolve(
     checkout.resolve(word)
 }
 
+/// The same for commands that go without a remote: where it cannot be asked they warn, and take the newest that is here.
+///
+/// # Errors
+///
+/// It names none.
+pub(super) fn resolve_to_read(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    remote: &RemoteArguments,
+    word: &str,
+) -> Result<At, Failure> {
+    if Checkout::is_of_site(word)
+        && let Ok(connection) = remote.connection(checkout.repository)
+        && let Err(failure) = follow(context, checkout, &connection)
+    {
+        let why = report::Visible(&failure.message).to_string();
+        context.printer.tell(&format!(
+            "warning: `{word}` is the newest in this clone: {why}"
+        ));
+    }
+    checkout.resolve(word)
+}
+
 /// Where what is known of machines comes from.
 pub(super) fn observed(context: &Context, path: Option<&PathBuf>) -> Observed {
     match path {

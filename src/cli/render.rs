@@ -7,6 +7,7 @@ use crate::site::{Depth, Detail, Loader};
 
 use super::Failure;
 use super::context::Context;
+use super::planning::RemoteArguments;
 use super::revision::{RevisionArguments, load_sound};
 
 #[derive(Debug, Args)]
@@ -32,7 +33,10 @@ enum RenderFormat {
 pub(super) fn run(context: &mut Context, arguments: &RenderArguments) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let (at, location) = arguments.revision.find(&checkout)?;
+    let (at, location) =
+        arguments
+            .revision
+            .find(context, &checkout, &RemoteArguments::default())?;
     let mut loader = Loader::new(&repository);
     let settings = arguments
         .revision

@@ -7,6 +7,7 @@ use crate::workflow::{Checkout, refuse_errors};
 
 use super::Failure;
 use super::context::Context;
+use super::planning::{RemoteArguments, resolve_to_read};
 
 /// How documents are read.
 #[derive(Debug, Clone, Copy, Default, Args)]
@@ -55,8 +56,13 @@ impl RevisionArguments {
     }
 
     /// The revision, and where the site's files are there.
-    pub(super) fn find(&self, checkout: &Checkout<'_>) -> Result<(At, Location), Failure> {
-        let at = checkout.resolve(&self.rev)?;
+    pub(super) fn find(
+        &self,
+        context: &Context,
+        checkout: &Checkout<'_>,
+        remote: &RemoteArguments,
+    ) -> Result<(At, Location), Failure> {
+        let at = resolve_to_read(context, checkout, remote, &self.rev)?;
         Ok((at, checkout.location_at(at)?))
     }
 }

@@ -11,6 +11,7 @@ use crate::site::{Depth, Detail, Loader};
 use crate::workflow::{Scope, commit_of, load_each, problems_beside, revisions, rollout_problems};
 
 use super::context::Context;
+use super::planning::RemoteArguments;
 use super::revision::RevisionArguments;
 use super::sites::{self, SitesArguments};
 use super::{Failure, FailureKind};
@@ -51,7 +52,10 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
     }
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let (at, location) = arguments.revision.find(&checkout)?;
+    let (at, location) =
+        arguments
+            .revision
+            .find(context, &checkout, &RemoteArguments::default())?;
     let mut loader = Loader::new(&repository);
     let settings = arguments
         .revision
