@@ -20,7 +20,7 @@ use crate::site::{Depth, Detail, Loader, Location};
 
 use super::Failure;
 use super::context::Context;
-use super::planning::RemoteArguments;
+use super::planning::{RemoteArguments, find_revision};
 use super::revision::{RevisionArguments, load_sound};
 use super::selection::SelectionArguments;
 use crate::reservation::Reservations;
@@ -53,9 +53,12 @@ enum NodesFormat {
 pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let (at, location) = command
-        .revision
-        .find(context, &checkout, &RemoteArguments::default())?;
+    let (at, location) = find_revision(
+        context,
+        &checkout,
+        &RemoteArguments::default(),
+        &command.revision,
+    )?;
     let mut loader = checkout.loader()?;
     let settings = command
         .revision

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::revision::ReadArguments;
+use super::revision::{ReadArguments, RevisionArguments};
 use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
 use crate::cli::value::{at_least_one, day, number, share_of_at_least_one};
@@ -16,7 +16,7 @@ use crate::guard::{split_words, words_of};
 use crate::plan::{Allowance, Options, Request};
 use crate::repository::{ProgramTimeout, Repository};
 use crate::run::Connection;
-use crate::site::{At, Depth, Detail, Outside, Sandbox, Settings};
+use crate::site::{At, Depth, Detail, Location, Outside, Sandbox, Settings};
 use crate::workflow::{AS_APPLIED, Checkout, Failure, FailureKind, Observed, PlanRequest, follow};
 
 /// The flags that shape a plan.
@@ -477,12 +477,27 @@ pub(super) fn resolve_to_read(
         && let Ok(connection) = remote.connection(checkout.repository)
         && let Err(failure) = follow(context, checkout, &connection)
     {
-        let why = report::Visible(&failure.message).to_string();
+        let why = crate::report::Visible(&failure.message).to_string();
         context.printer.tell(&format!(
             "warning: `{word}` is the newest in this clone: {why}"
         ));
     }
     checkout.resolve(word)
+}
+
+/// The revision that a command reads, and where the site's files are there.
+///
+/// # Errors
+///
+/// It names none, or has no such site.
+pub(super) fn find_revision(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    remote: &RemoteArguments,
+    revision: &RevisionArguments,
+) -> Result<(At, Location), Failure> {
+    let at = resolve_to_read(context, checkout, remote, revision.word())?;
+    Ok((at, checkout.location_at(at)?))
 }
 
 /// Where what is known of machines comes from.

@@ -7,7 +7,7 @@ use crate::site::{Depth, Detail, Loader};
 
 use super::Failure;
 use super::context::Context;
-use super::planning::RemoteArguments;
+use super::planning::{RemoteArguments, find_revision};
 use super::revision::{RevisionArguments, load_sound};
 
 #[derive(Debug, Args)]
@@ -33,10 +33,12 @@ enum RenderFormat {
 pub(super) fn run(context: &mut Context, arguments: &RenderArguments) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let (at, location) =
-        arguments
-            .revision
-            .find(context, &checkout, &RemoteArguments::default())?;
+    let (at, location) = find_revision(
+        context,
+        &checkout,
+        &RemoteArguments::default(),
+        &arguments.revision,
+    )?;
     let mut loader = Loader::new(&repository);
     let settings = arguments
         .revision

@@ -3,11 +3,10 @@
 use clap::Args;
 
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
-use crate::workflow::{Checkout, refuse_errors};
+use crate::workflow::refuse_errors;
 
 use super::Failure;
 use super::context::Context;
-use super::planning::{RemoteArguments, resolve_to_read};
 
 /// How documents are read.
 #[derive(Debug, Clone, Copy, Default, Args)]
@@ -53,17 +52,6 @@ impl RevisionArguments {
     /// The revision as it was given.
     pub(super) fn word(&self) -> &str {
         &self.rev
-    }
-
-    /// The revision, and where the site's files are there.
-    pub(super) fn find(
-        &self,
-        context: &Context,
-        checkout: &Checkout<'_>,
-        remote: &RemoteArguments,
-    ) -> Result<(At, Location), Failure> {
-        let at = resolve_to_read(context, checkout, remote, &self.rev)?;
-        Ok((at, checkout.location_at(at)?))
     }
 }
 

@@ -53,7 +53,7 @@ enum StatusFormat {
 pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let (at, _) = command.revision.find(context, &checkout, &command.remote)?;
+    let (at, _) = planning::find_revision(context, &checkout, &command.remote, &command.revision)?;
     let connection = command.remote.connection(&repository)?;
     let plan_request = PlanRequest {
         observed: planning::observed(context, command.observed.as_ref()),

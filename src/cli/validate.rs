@@ -11,7 +11,7 @@ use crate::site::{Depth, Detail, Loader};
 use crate::workflow::{Scope, commit_of, load_each, problems_beside, revisions, rollout_problems};
 
 use super::context::Context;
-use super::planning::RemoteArguments;
+use super::planning::{RemoteArguments, find_revision};
 use super::revision::RevisionArguments;
 use super::sites::{self, SitesArguments};
 use super::{Failure, FailureKind};
@@ -52,10 +52,12 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
     }
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let (at, location) =
-        arguments
-            .revision
-            .find(context, &checkout, &RemoteArguments::default())?;
+    let (at, location) = find_revision(
+        context,
+        &checkout,
+        &RemoteArguments::default(),
+        &arguments.revision,
+    )?;
     let mut loader = Loader::new(&repository);
     let settings = arguments
         .revision

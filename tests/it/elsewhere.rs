@@ -1,6 +1,7 @@
 //! A run whose process was killed in another clone, seen from here: nothing that it may have begun is taken for not begun, or for
 //! the machine of somebody else.
 
+use super::accepted::example;
 use super::cli_apply_changes::remove_node;
 use super::cli_interrupted::{clone, everything_happened_once, shared};
 use super::fixture::Fixture;
@@ -139,4 +140,30 @@ fn a_machine_that_has_left_the_design_is_torn_down_once() {
     fixture.run(&["abort", &run]).with(0);
     let plan = fixture.run(&["plan", "--allow-destroy", "all"]).with(0);
     assert!(!plan.stdout.contains("wipes"), "{plan:?}");
+}
+
+#[test]
+fn a_redeploy_of_the_control_plane_is_resumed_in_another_clone_wherever_it_was_killed() {
+    for step in ["remove-etcd", "shutdown-kubelet", "destroy", "deploy"] {
+        let site = example("control-plane");
+        site.checkout.commit("The site");
+        let (first, origin) = shared(site);
+        first.run(&["apply", "--yes"]).with(0);
+        let profiles = first.read("profiles.yaml");
+        let profiles = profiles.replace("ubuntu-24.04", "ubuntu-26.04");
+        first.checkout.write("profiles.yaml", profiles);
+        first.checkout.commit("Another image");
+        first.checkout.git(&["push", "--quiet"]);
+        first.kill_at("control-1", step);
+        let ended = first.run(&["apply", "--yes", "--allow-redeploy", "all"]);
+        assert_eq!(ended.code, 137, "{step}: {ended:?}");
+        let second = clone(&first, &origin);
+        // The way out names the flags that have to be given again.
+        let told = second.run(&["status"]).with(0).stdout;
+        assert!(told.contains("`--allow-redeploy all`"), "{step}: {told}");
+        second
+            .run(&["apply", "--resume", "--allow-redeploy", "all"])
+            .with(0);
+        second.run(&["plan", "--detailed-exitcode"]).with(0);
+    }
 }
