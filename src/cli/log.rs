@@ -136,7 +136,11 @@ fn history(
     if found.is_empty() && !known.contains_key(node) {
         let message = format!("no run was about a node `{node}`");
         let near = nearest(node.as_str(), known.keys().map(NodeName::as_str));
-        let hint = near.map(|near| format!("did you mean `{near}`?"));
+        let is_run = ulid::Ulid::from_string(node.as_str()).is_ok();
+        let hint = match is_run {
+            true => Some(format!("`trueup show {node}` shows a run")),
+            false => near.map(|near| format!("did you mean `{near}`?")),
+        };
         return Err(Failure::new(FailureKind::NotFound, message)
             .hint(hint.unwrap_or_else(|| "`trueup status` lists the nodes".to_owned())));
     }

@@ -235,18 +235,21 @@ fn is_next_of_etcd(plan: &Plan, planned: &Planned, node: &NodeName) -> bool {
     let of_run = taken_out(plan);
     let clusters = planned.guarded.guards().etcd_clusters.iter();
     let has = |cluster: &&EtcdCluster| cluster.members.iter().any(|member| member.node == *node);
-    let mut clusters = clusters.filter(has);
-    clusters.all(|cluster| {
-        let answers = seen.etcd.get(&cluster.name).map(|seen| &seen.answers);
-        let is_silent = |member: &&EtcdMember| {
-            let answer = answers.and_then(|answers| answers.get(&member.name));
-            answer
-                .and_then(Fact::known)
-                .is_none_or(|answer| !answer.decides)
-        };
-        let mut silent = cluster.members.iter().filter(is_silent);
-        silent.all(|member| member.node != *node && of_run.contains(&member.node))
-    })
+    let silent: Vec<&NodeName> = clusters
+        .filter(has)
+        .flat_map(|cluster| {
+            let answers = seen.etcd.get(&cluster.name).map(|seen| &seen.answers);
+            let is_silent = move |member: &&EtcdMember| {
+                let answer = answers.and_then(|answers| answers.get(&member.name));
+                let answer = answer.and_then(Fact::known);
+                answer.is_none_or(|answer| !answer.decides)
+            };
+            cluster.members.iter().filter(is_silent)
+        })
+        .map(|member| &member.node)
+        .collect();
+    let is_of_run = |member: &&NodeName| *member != node && of_run.contains(*member);
+    !silent.is_empty() && silent.iter().all(is_of_run)
 }
 
 fn covered(

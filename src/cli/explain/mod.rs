@@ -63,6 +63,10 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
         }
         return Ok(0);
     }
+    // Kinds are written with a capital, and some words of plans are like them.
+    if word.starts_with(char::is_uppercase) && schema::is_of_kind(word) {
+        return field(context, command, word);
+    }
     // An exit code, also in two words of the shell.
     let both = command.by.as_ref().map(|by| format!("{word} {by}"));
     let code = both.filter(|_| word == "exit");
