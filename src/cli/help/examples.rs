@@ -11,7 +11,7 @@ pub(in crate::cli) type Example = (&'static str, &'static str);
 /// The examples of `trueup adopt`.
 const ADOPT: [Example; 4] = [
     (
-        "In a repository of git (`git init`), describe the machines of Ironic and the labels of their nodes",
+        "Describe the machines of Ironic, in a repository of git (`git init`)",
         "trueup adopt -o edge --from ironic --url https://ironic.example.org:6385 --credentials env:OS_TOKEN \
          --kubeconfig file:secrets/kubeconfig",
     ),
