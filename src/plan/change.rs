@@ -10,7 +10,7 @@ use super::item::Item;
 use super::joining::JoinWork;
 use super::leave::Leave;
 use super::rules::{Retired, Rules};
-use super::service::{FirmwareStanding, leave_until_on};
+use super::service::{HardwareStanding, leave_until_on, raid};
 use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
 use super::{ChangeKind, Standing};
 use crate::design::{
@@ -251,13 +251,19 @@ impl<'a> Rules<'a> {
         let mut sections = subject.differing().unwrap_or_default();
         sections.retain(|section| !answered.contains(section));
         let accepting = Accepting::of(self, subject, after, &sections);
+        // Volumes are made anew for nothing but another design that the machine was observed not to meet.
+        let raid = raid::standing(subject, after, &sections);
         let open = sections.iter().copied();
-        let open: Vec<Section> = open.filter(|section| !accepting.covers(*section)).collect();
+        let open: Vec<Section> = open
+            .filter(|section| !accepting.covers(*section))
+            .filter(|section| *section != Section::Raid || raid.differs())
+            .collect();
         let is_other = |section: &&Section| section.class() != Class::Service;
         let worst = open.iter().filter(is_other);
         let worst = worst.map(|section| section.class()).max();
         let drift = Drift::of(subject, after);
-        let firmware = FirmwareStanding::of(subject, after, sections.contains(&Section::Firmware));
+        let is_edited = sections.contains(&Section::Firmware);
+        let firmware = HardwareStanding::of(subject, after, Section::Firmware, is_edited);
         let outdated = subject.is_outdated();
         let unfinished = subject
             .record
@@ -272,11 +278,11 @@ impl<'a> Rules<'a> {
             Some(Class::Relabel) => ChangeKind::Relabel,
             _ if drift.is_some() || join == JoinWork::Away => ChangeKind::Drift,
             Some(Class::Record | Class::Service) => ChangeKind::Record,
-            None if firmware.is_to_be_recorded() => ChangeKind::Record,
+            None if firmware.is_to_be_recorded() || raid.is_to_be_recorded() => ChangeKind::Record,
             None if unfinished => ChangeKind::Record,
             None if outdated && !accepting.is_some() => ChangeKind::Record,
             None if accepting.is_some() => ChangeKind::Accept,
-            None if firmware.is_hidden() => ChangeKind::Drift,
+            None if firmware.is_hidden() || raid.is_hidden() => ChangeKind::Drift,
             None => return None,
         };
         let mut item = Item::new(subject, kind);
@@ -292,8 +298,14 @@ impl<'a> Rules<'a> {
                 "a file was edited that holds a secret of it, with the same values as before",
             );
         }
-        if let (ChangeKind::Record | ChangeKind::Drift, Some(why)) = (kind, firmware.reason()) {
-            item.because(why);
+        if let ChangeKind::Record | ChangeKind::Drift = kind {
+            let reasons = [firmware.reason(), raid::reason(&raid)];
+            for why in reasons.into_iter().flatten() {
+                item.because(why);
+            }
+        }
+        if kind == ChangeKind::Redeploy {
+            sections.retain(|section| *section != Section::Raid || raid.differs());
         }
         if !sections.is_empty() {
             item.change.fields = self.fields(subject, after, &sections);
@@ -303,6 +315,7 @@ impl<'a> Rules<'a> {
         add_error(&mut item);
         if kind == ChangeKind::Redeploy {
             item.redeploy();
+            raid::show(&mut item, &raid);
             if self.guards.policy.redeploy_on_change == RedeployPolicy::Never {
                 item.block(NO_REDEPLOYS, None);
             }
@@ -312,9 +325,13 @@ impl<'a> Rules<'a> {
         item.work.uncordon = drift.cordoned && kind != ChangeKind::Service;
         item.work.relabel = labels_to_set(subject, after, sections.contains(&Section::Labels));
         let only_recorded = |section: &Section| section.class() == Class::Record;
-        let is_renewed = sections.iter().any(only_recorded) || firmware.is_to_be_recorded();
+        let verified = [(Section::Firmware, &firmware), (Section::Raid, &raid)];
+        let verified = verified.into_iter();
+        let verified = verified.filter(|(_, standing)| standing.is_to_be_recorded());
+        let verified: Box<[Section]> = verified.map(|(section, _)| section).collect();
+        item.work.verified = (!verified.is_empty()).then_some(verified);
+        let is_renewed = sections.iter().any(only_recorded) || item.work.verified.is_some();
         item.work.record = unfinished || outdated || is_renewed;
-        item.work.verifies_firmware = firmware.is_to_be_recorded();
         if kind == ChangeKind::AwaitReady {
             // Once it has joined, its record is one of a finished machine by that alone.
             item.work.record = outdated || is_renewed;
@@ -345,7 +362,7 @@ impl<'a> Rules<'a> {
             item.show_only();
         }
         leave_until_on(&mut item, drift.off, &firmware);
-        if let (ChangeKind::Service, FirmwareStanding::Differs(settings)) = (kind, firmware) {
+        if let (ChangeKind::Service, HardwareStanding::Differs(settings)) = (kind, firmware) {
             item = self.service(item, after, settings);
             return Some(self.keep_to_rung(item, &with_firmware(open)));
         }
