@@ -210,6 +210,10 @@ impl Provisioner for Ironic {
 }
 
 impl Driver for Ironic {
+    fn makes_raid(&self) -> bool {
+        true
+    }
+
     async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {
         let listed = self.watch.list().await;
         if let Err(why) = &listed.objects {

@@ -340,6 +340,10 @@ impl StepTarget for Machine<'_> {
 }
 
 impl Driver for Redfish {
+    fn makes_raid(&self) -> bool {
+        true
+    }
+
     async fn learn_machine(&self, node: &NodeDesign) -> Result<HardwareSeen> {
         self.learned(node).await
     }
