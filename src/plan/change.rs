@@ -269,22 +269,8 @@ impl<'a> Rules<'a> {
             .record
             .is_some_and(|record| record.phase != Phase::Deployed);
         let (join, join_reason) = self.joins.judge(&subject, after, unfinished);
-        let kind = match worst {
-            _ if drift.gone.is_some() => ChangeKind::Redeploy,
-            Some(Class::Redeploy) => ChangeKind::Redeploy,
-            _ if join == JoinWork::Await => ChangeKind::AwaitReady,
-            // What is off is switched on first.
-            _ if firmware.differs() && !drift.off => ChangeKind::Service,
-            Some(Class::Relabel) => ChangeKind::Relabel,
-            _ if drift.is_some() || join == JoinWork::Away => ChangeKind::Drift,
-            Some(Class::Record | Class::Service) => ChangeKind::Record,
-            None if firmware.is_to_be_recorded() || raid.is_to_be_recorded() => ChangeKind::Record,
-            None if unfinished => ChangeKind::Record,
-            None if outdated && !accepting.is_some() => ChangeKind::Record,
-            None if accepting.is_some() => ChangeKind::Accept,
-            None if firmware.is_hidden() || raid.is_hidden() => ChangeKind::Drift,
-            None => return None,
-        };
+        let record = (unfinished, outdated, accepting.is_some());
+        let kind = kind_of(worst, (&drift, join), [&firmware, &raid], record)?;
         let mut item = Item::new(subject, kind);
         item.change.counts_as = Standing::Deployed;
         if unfinished {
@@ -300,9 +286,10 @@ impl<'a> Rules<'a> {
         }
         if let ChangeKind::Record | ChangeKind::Drift = kind {
             let reasons = [firmware.reason(), raid::reason(&raid)];
-            for why in reasons.into_iter().flatten() {
-                item.because(why);
-            }
+            reasons
+                .into_iter()
+                .flatten()
+                .for_each(|why| item.because(why));
         }
         if kind == ChangeKind::Redeploy {
             sections.retain(|section| *section != Section::Raid || raid.differs());
@@ -325,11 +312,7 @@ impl<'a> Rules<'a> {
         item.work.uncordon = drift.cordoned && kind != ChangeKind::Service;
         item.work.relabel = labels_to_set(subject, after, sections.contains(&Section::Labels));
         let only_recorded = |section: &Section| section.class() == Class::Record;
-        let verified = [(Section::Firmware, &firmware), (Section::Raid, &raid)];
-        let verified = verified.into_iter();
-        let verified = verified.filter(|(_, standing)| standing.is_to_be_recorded());
-        let verified: Box<[Section]> = verified.map(|(section, _)| section).collect();
-        item.work.verified = (!verified.is_empty()).then_some(verified);
+        item.work.verified = verified(&firmware, &raid);
         let is_renewed = sections.iter().any(only_recorded) || item.work.verified.is_some();
         item.work.record = unfinished || outdated || is_renewed;
         if kind == ChangeKind::AwaitReady {
@@ -395,6 +378,41 @@ impl<'a> Rules<'a> {
         fields.append(&mut of(subject.before, &rest));
         fields
     }
+}
+
+/// The change of a deployed machine, by the worst class of what differs in its design, by its drift, its firmware and its volumes;
+/// `record`: whether a later step did not succeed, the record is of other files, and differences are accepted. `None`: none.
+fn kind_of(
+    worst: Option<Class>,
+    (drift, join): (&Drift, JoinWork),
+    [firmware, raid]: [&HardwareStanding; 2],
+    (unfinished, outdated, accepts): (bool, bool, bool),
+) -> Option<ChangeKind> {
+    Some(match worst {
+        _ if drift.gone.is_some() => ChangeKind::Redeploy,
+        Some(Class::Redeploy) => ChangeKind::Redeploy,
+        _ if join == JoinWork::Await => ChangeKind::AwaitReady,
+        // What is off is switched on first.
+        _ if firmware.differs() && !drift.off => ChangeKind::Service,
+        Some(Class::Relabel) => ChangeKind::Relabel,
+        _ if drift.is_some() || join == JoinWork::Away => ChangeKind::Drift,
+        Some(Class::Record | Class::Service) => ChangeKind::Record,
+        None if firmware.is_to_be_recorded() || raid.is_to_be_recorded() => ChangeKind::Record,
+        None if unfinished => ChangeKind::Record,
+        None if outdated && !accepts => ChangeKind::Record,
+        None if accepts => ChangeKind::Accept,
+        None if firmware.is_hidden() || raid.is_hidden() => ChangeKind::Drift,
+        None => return None,
+    })
+}
+
+/// The sections of Hardware documents that the record of a machine is to have as designed.
+fn verified(firmware: &HardwareStanding, raid: &HardwareStanding) -> Option<Box<[Section]>> {
+    let standings = [(Section::Firmware, firmware), (Section::Raid, raid)];
+    let standings = standings.into_iter();
+    let verified = standings.filter(|(_, standing)| standing.is_to_be_recorded());
+    let verified: Box<[Section]> = verified.map(|(section, _)| section).collect();
+    (!verified.is_empty()).then_some(verified)
 }
 
 /// Why a machine that is deployed as recorded is not done.

@@ -66,10 +66,14 @@ pub(in crate::plan) fn take(mut item: Item<'_>) -> Item<'_> {
             before,
             value,
         } = setting;
-        item.because(match before {
+        let reason = match before {
             Some(before) => format!("{name}: {before}, designed {value}"),
             None => format!("is deployed with {name}: {value}"),
-        });
+        };
+        // That of its drift tells it as well.
+        if !item.change.reasons.iter().any(|each| **each == *reason) {
+            item.because(reason);
+        }
         if let Some(why) = fixed(subject, name) {
             item.block(&why, None);
         }
