@@ -7,7 +7,7 @@ use super::view::View;
 use crate::design::{HardwareSetting, NodeDesign, Section};
 use crate::document::Node;
 use crate::plan::{Action, ChangeKind};
-use crate::step::{SOAK_SLACK, StepKind};
+use crate::step::{Given, SOAK_SLACK, StepKind};
 
 /// A change is one of a node that is in the design, or has left it: only what has left is torn down for good by an update.
 pub(super) fn change(view: &View<'_>, found: &mut Found<'_, '_>) {
@@ -91,6 +91,23 @@ pub(super) fn times(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
 }
 
+/// How the volumes that a deploy makes are others than those that Hardware documents enforce.
+///
+/// Making them erases all disks: none are made where disks are kept.
+fn other_raid(node: &NodeDesign, given: &dyn Given) -> Option<&'static str> {
+    let made = given.settings();
+    let enforced = node.hardware(Section::Raid);
+    if *given.preserve_local_storage() {
+        return (!made.is_empty()).then_some("makes volumes on disks that it keeps");
+    }
+    let is_enforced = |setting: &HardwareSetting| {
+        let mut enforced = enforced.iter();
+        enforced.any(|each| each.name == setting.name && each.value == setting.value)
+    };
+    let is_whole = made.len() == enforced.len() && made.iter().all(is_enforced);
+    (!is_whole).then_some("makes other volumes than Hardware documents enforce")
+}
+
 /// Image, labels and disks of steps are those of the design, and those that are shown.
 pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
     for (change, steps) in view.worked_on() {
@@ -105,6 +122,9 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
                 let image = image.and_then(Node::as_str);
                 if given.image().as_deref() != image {
                     found.add([*position], "deploys another image than that of the design");
+                }
+                if let Some(what) = other_raid(node, given) {
+                    found.add([*position], what);
                 }
             }
             if view.kind(*position) == StepKind::Service {

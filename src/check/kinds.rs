@@ -129,7 +129,7 @@ pub(super) const fn rung_of_section(section: Section) -> Rung {
         Section::Hardware | Section::OperatingSystem | Section::Network | Section::BootActions => {
             Rung::Reinstall
         }
-        Section::Storage => Rung::Wipe,
+        Section::Storage | Section::Raid => Rung::Wipe,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Firmware, settings and expected parts of machines, by the `trueup/Hardware/v1` documents that select them.
 //!
-//! What a document enforces is [`Section::Firmware`] of its machines, with a digest: a difference is brought true. What it
-//! only reports, and what it expects, is [`Section::Expected`], which has no digest: a difference is shown, and never work.
+//! What a document enforces is [`Section::Firmware`] of its machines, or [`Section::Raid`] for their volumes, with a digest: a
+//! difference is brought true. What it only reports, and what it expects, is [`Section::Expected`], which has no digest: a
+//! difference is shown, and never work.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -14,14 +15,16 @@ use super::canonical;
 use super::catalog::Catalog;
 use super::part::SectionValue;
 use super::read::{Findings, items, text, text_of, text_set, texts};
-use super::{Dependence, Design, NodeDesign, NodeName, Section, Selector, kind};
+use super::{Dependence, Design, NodeDesign, NodeName, Section, Selector, kind, raid};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{DocumentId, Map, Node, Value};
 
 /// The parts of a Hardware document whose values are compared with the machine.
-const PARTS: [&str; 5] = ["firmware", "bios", "boot", "bmc", EXPECT];
+const PARTS: [&str; 6] = ["firmware", "bios", "boot", "bmc", RAID, EXPECT];
 /// The part that is never work.
 const EXPECT: &str = "expect";
+/// The part that only a redeploy brings true.
+const RAID: &str = "raid";
 
 /// A value that a machine is to have, by its name (`bios.ProcVirtualization`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,7 +102,7 @@ impl ImageTerms {
 }
 
 impl NodeDesign {
-    /// The values that it is to have in [`Section::Firmware`] or [`Section::Expected`], sorted by name.
+    /// The values that it is to have in [`Section::Firmware`], [`Section::Raid`] or [`Section::Expected`], sorted by name.
     #[must_use]
     pub fn hardware(&self, section: Section) -> Vec<HardwareValue> {
         let Some(fields) = self.sections.shared(&section) else {
@@ -109,11 +112,11 @@ impl NodeDesign {
         for part in PARTS {
             let fields = fields.get(part).and_then(Node::as_map);
             for (key, field) in fields.into_iter().flat_map(Map::iter) {
-                let node = match part {
-                    "firmware" => field.node.get("version"),
-                    _ => Some(&field.node),
+                let value = match (part, &*key.text) {
+                    ("firmware", _) => field.node.get("version").and_then(shown),
+                    (RAID, "volumes") => raid::designed_in_words(&field.node),
+                    _ => shown(&field.node),
                 };
-                let value = node.and_then(shown);
                 values.extend(value.map(|value| HardwareValue {
                     name: format!("{part}.{}", key.text).into(),
                     value,
@@ -132,9 +135,9 @@ impl NodeDesign {
         values
     }
 
-    /// Those of [`Section::Firmware`] and [`Section::Expected`] in which Hardware documents say something of it.
+    /// Those of [`Section::Firmware`], [`Section::Raid`] and [`Section::Expected`] in which Hardware documents say something of it.
     pub fn hardware_sections(&self) -> impl Iterator<Item = Section> {
-        let sections = [Section::Firmware, Section::Expected].into_iter();
+        let sections = [Section::Firmware, Section::Raid, Section::Expected].into_iter();
         sections.filter(|section| self.sections.shared(section).is_some())
     }
 
@@ -325,6 +328,7 @@ fn without_mode(node: Node) -> Node {
 /// The meaning of a set of Hardware documents for a machine.
 struct HardwareSet {
     enforced: Option<SectionValue>,
+    raid: Option<SectionValue>,
     expected: Option<Arc<Node>>,
     depends_on: Arc<[Dependence]>,
 }
@@ -358,10 +362,15 @@ pub(super) fn add_hardware(catalog: &Catalog<'_>, design: &mut Design, findings:
             }
         };
         let node = Arc::make_mut(node);
-        if let Some(enforced) = &set.enforced {
-            node.sections
-                .insert(Section::Firmware, enforced.fields.clone());
-            node.digests.insert(Section::Firmware, enforced.digest);
+        let enforced = [
+            (Section::Firmware, &set.enforced),
+            (Section::Raid, &set.raid),
+        ];
+        for (section, value) in enforced {
+            if let Some(value) = value {
+                node.sections.insert(section, value.fields.clone());
+                node.digests.insert(section, value.digest);
+            }
         }
         if let Some(expected) = &set.expected {
             node.sections.insert(Section::Expected, expected.clone());
@@ -398,15 +407,16 @@ impl HardwareSet {
                 }
             }
         }
-        let (mut enforced, mut expected) = (Map::new(), Map::new());
+        let (mut enforced, mut raid, mut expected) = (Map::new(), Map::new(), Map::new());
         for document in chosen() {
             for (part, key, ..) in &document.values {
                 let Some((value, _)) = known.remove(&(*part, &**key)) else {
                     continue;
                 };
-                let map = match strict.contains(&(*part, &**key)) {
-                    true => &mut enforced,
-                    false => &mut expected,
+                let map = match (strict.contains(&(*part, &**key)), *part) {
+                    (true, RAID) => &mut raid,
+                    (true, _) => &mut enforced,
+                    (false, _) => &mut expected,
                 };
                 put(map, part, key, value);
             }
@@ -416,12 +426,13 @@ impl HardwareSet {
             let mark = mark.filter(|_| !map.is_empty())?;
             Some(Node::new(Value::Map(Arc::new(map)), mark))
         };
-        let enforced = node(enforced).map(|fields| {
+        let section = |section: Section, fields: Node| {
             let sum = canonical::sum(&fields);
-            SectionValue::new(Section::Firmware, fields, [("", &sum)])
-        });
+            SectionValue::new(section, fields, [("", &sum)])
+        };
         Self {
-            enforced,
+            enforced: node(enforced).map(|fields| section(Section::Firmware, fields)),
+            raid: node(raid).map(|fields| section(Section::Raid, fields)),
             expected: node(expected).map(Arc::new),
             depends_on: chosen()
                 .map(|document| Dependence {
@@ -467,6 +478,7 @@ pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findi
     if documents.is_empty() {
         return;
     }
+    raid::check(catalog, findings);
     let profiles = ByProfile::of(design);
     for (document, data) in documents {
         for selector in items(data, "selectors") {

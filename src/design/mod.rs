@@ -34,6 +34,7 @@ mod own;
 mod part;
 mod policy;
 mod profile;
+mod raid;
 mod read;
 mod recent;
 mod rules;
@@ -73,6 +74,7 @@ pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem}
 pub use open::OpenField;
 pub use own::{Addresses, Fields, OwnAddresses, Sections};
 pub use policy::backends_of;
+pub use raid::{HOT_SPARES, Raid, RaidDrives, RaidLevel, RaidVolume, ShownVolume, VOLUMES};
 pub use recent::Recent;
 pub(crate) use rules::RESERVED_LABELS;
 pub use rules::Size;

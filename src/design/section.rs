@@ -29,6 +29,8 @@ pub enum Section {
     Firmware,
     /// Those that Hardware documents only report, and the parts that they expect.
     Expected,
+    /// RAID volumes and hot spares that Hardware documents enforce.
+    Raid,
 }
 
 /// How far a change goes with a machine that is in service, from nothing to the loss of all disks.
@@ -104,7 +106,7 @@ pub enum Class {
 
 impl Section {
     /// All sections, in the order in which they are shown.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Hardware,
         Self::OperatingSystem,
         Self::Storage,
@@ -115,9 +117,11 @@ impl Section {
         Self::Inventory,
         Self::Firmware,
         Self::Expected,
+        Self::Raid,
     ];
 
-    /// Sections of what a deploy puts on a machine or into its cluster, so that it can be otherwise than they say.
+    /// Sections of what a deploy puts on a machine or into its cluster, so that it can be otherwise than they say; not the
+    /// volumes below it, which its controller has and shows.
     pub const ON_MACHINE: [Self; 6] = [
         Self::Hardware,
         Self::OperatingSystem,
@@ -144,7 +148,7 @@ impl Section {
     #[must_use]
     pub fn lowest_rung(self) -> Rung {
         match self {
-            Self::Storage => Rung::Wipe,
+            Self::Storage | Self::Raid => Rung::Wipe,
             Self::Hardware | Self::OperatingSystem | Self::Network | Self::BootActions => {
                 Rung::Reinstall
             }
@@ -179,6 +183,7 @@ impl Section {
             Self::Inventory => "inventory",
             Self::Firmware => "firmware",
             Self::Expected => "expected",
+            Self::Raid => "raid",
         }
     }
 }
@@ -232,6 +237,7 @@ mod tests {
         let all = super::Section::ALL.into_iter();
         let done: Vec<_> = all
             .filter(|section| !matches!(section.class(), Record | Service))
+            .filter(|section| *section != super::Section::Raid)
             .collect();
         assert_eq!(done, super::Section::ON_MACHINE);
     }

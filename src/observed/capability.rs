@@ -30,10 +30,12 @@ pub enum Capability {
     Service,
     /// Change the password of its controller.
     RotatePassword,
+    /// Make its RAID volumes in a deploy.
+    Raid,
 }
 
 impl Capability {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Power,
         Self::Prepare,
         Self::Deploy,
@@ -45,6 +47,7 @@ impl Capability {
         Self::Relabel,
         Self::Service,
         Self::RotatePassword,
+        Self::Raid,
     ];
 
     fn bit(self) -> u16 {

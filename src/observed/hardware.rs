@@ -9,12 +9,14 @@ use crate::design::{HardwareValue, NodeDesign, Section};
 /// The values that a controller shows, by the names that Hardware documents have for them (`firmware.bios`).
 pub type HardwareSeen = BTreeMap<Arc<str>, Arc<str>>;
 
-/// The values of a machine that are otherwise than its Hardware documents say, and whether all that they enforce was shown.
+/// The values of a machine that are otherwise than its Hardware documents say, and the sections of which all that they enforce
+/// was shown.
 ///
 /// A value that the controller does not show differs from nothing.
-fn hardware_drift(node: &NodeDesign, seen: &HardwareSeen) -> (Vec<PartDrift>, bool) {
-    let (mut drift, mut is_whole) = (Vec::new(), true);
+fn hardware_drift(node: &NodeDesign, seen: &HardwareSeen) -> (Vec<PartDrift>, Vec<Section>) {
+    let (mut drift, mut whole) = (Vec::new(), Vec::new());
     for section in node.hardware_sections() {
+        let mut is_whole = section != Section::Expected;
         for designed in node.hardware(section) {
             match seen.get(&designed.name) {
                 Some(observed) if *observed == designed.value => {}
@@ -24,11 +26,12 @@ fn hardware_drift(node: &NodeDesign, seen: &HardwareSeen) -> (Vec<PartDrift>, bo
                     observed: observed.clone(),
                     designed: designed.value,
                 }),
-                None => is_whole &= section != Section::Firmware,
+                None => is_whole = false,
             }
         }
+        whole.extend(is_whole.then_some(section));
     }
-    (drift, is_whole)
+    (drift, whole)
 }
 
 impl ObservedNode {
@@ -52,13 +55,13 @@ impl ObservedNode {
         };
         let expected = node.hardware(Section::Expected);
         self.unread_parts = unread.filter(|_| expected.iter().any(is_unseen));
-        let (drift, is_whole) = hardware_drift(node, seen);
+        let (drift, whole) = hardware_drift(node, seen);
         if !drift.is_empty() {
             self.drift = self.drift.iter().cloned().chain(drift).collect();
         }
-        if is_whole && node.sections.shared(&Section::Firmware).is_some() {
+        if !whole.is_empty() {
             let compared = self.compared.iter().copied();
-            self.compared = compared.chain([Section::Firmware]).collect();
+            self.compared = compared.chain(whole).collect();
         }
     }
 }

@@ -10,7 +10,7 @@ use super::item::Item;
 use super::joining::JoinWork;
 use super::leave::Leave;
 use super::rules::{Retired, Rules};
-use super::service::{FirmwareStanding, leave_until_on};
+use super::service::{HardwareStanding, leave_until_on, raid};
 use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
 use super::{ChangeKind, Standing};
 use crate::design::{
@@ -251,34 +251,26 @@ impl<'a> Rules<'a> {
         let mut sections = subject.differing().unwrap_or_default();
         sections.retain(|section| !answered.contains(section));
         let accepting = Accepting::of(self, subject, after, &sections);
+        // Volumes are made anew for nothing but another design that the machine was observed not to meet.
+        let raid = raid::standing(subject, after, &sections);
         let open = sections.iter().copied();
-        let open: Vec<Section> = open.filter(|section| !accepting.covers(*section)).collect();
+        let open: Vec<Section> = open
+            .filter(|section| !accepting.covers(*section))
+            .filter(|section| *section != Section::Raid || raid.differs())
+            .collect();
         let is_other = |section: &&Section| section.class() != Class::Service;
         let worst = open.iter().filter(is_other);
         let worst = worst.map(|section| section.class()).max();
         let drift = Drift::of(subject, after);
-        let firmware = FirmwareStanding::of(subject, after, sections.contains(&Section::Firmware));
+        let is_edited = sections.contains(&Section::Firmware);
+        let firmware = HardwareStanding::of(subject, after, Section::Firmware, is_edited);
         let outdated = subject.is_outdated();
         let unfinished = subject
             .record
             .is_some_and(|record| record.phase != Phase::Deployed);
         let (join, join_reason) = self.joins.judge(&subject, after, unfinished);
-        let kind = match worst {
-            _ if drift.gone.is_some() => ChangeKind::Redeploy,
-            Some(Class::Redeploy) => ChangeKind::Redeploy,
-            _ if join == JoinWork::Await => ChangeKind::AwaitReady,
-            // What is off is switched on first.
-            _ if firmware.differs() && !drift.off => ChangeKind::Service,
-            Some(Class::Relabel) => ChangeKind::Relabel,
-            _ if drift.is_some() || join == JoinWork::Away => ChangeKind::Drift,
-            Some(Class::Record | Class::Service) => ChangeKind::Record,
-            None if firmware.is_to_be_recorded() => ChangeKind::Record,
-            None if unfinished => ChangeKind::Record,
-            None if outdated && !accepting.is_some() => ChangeKind::Record,
-            None if accepting.is_some() => ChangeKind::Accept,
-            None if firmware.is_hidden() => ChangeKind::Drift,
-            None => return None,
-        };
+        let record = (unfinished, outdated, accepting.is_some());
+        let kind = kind_of(worst, (&drift, join), [&firmware, &raid], record)?;
         let mut item = Item::new(subject, kind);
         item.change.counts_as = Standing::Deployed;
         if unfinished {
@@ -292,8 +284,15 @@ impl<'a> Rules<'a> {
                 "a file was edited that holds a secret of it, with the same values as before",
             );
         }
-        if let (ChangeKind::Record | ChangeKind::Drift, Some(why)) = (kind, firmware.reason()) {
-            item.because(why);
+        if let ChangeKind::Record | ChangeKind::Drift = kind {
+            let reasons = [firmware.reason(), raid::reason(&raid)];
+            reasons
+                .into_iter()
+                .flatten()
+                .for_each(|why| item.because(why));
+        }
+        if kind == ChangeKind::Redeploy {
+            sections.retain(|section| *section != Section::Raid || raid.differs());
         }
         if !sections.is_empty() {
             item.change.fields = self.fields(subject, after, &sections);
@@ -303,6 +302,7 @@ impl<'a> Rules<'a> {
         add_error(&mut item);
         if kind == ChangeKind::Redeploy {
             item.redeploy();
+            raid::show(&mut item, &raid);
             if self.guards.policy.redeploy_on_change == RedeployPolicy::Never {
                 item.block(NO_REDEPLOYS, None);
             }
@@ -312,9 +312,9 @@ impl<'a> Rules<'a> {
         item.work.uncordon = drift.cordoned && kind != ChangeKind::Service;
         item.work.relabel = labels_to_set(subject, after, sections.contains(&Section::Labels));
         let only_recorded = |section: &Section| section.class() == Class::Record;
-        let is_renewed = sections.iter().any(only_recorded) || firmware.is_to_be_recorded();
+        item.work.verified = verified(&firmware, &raid);
+        let is_renewed = sections.iter().any(only_recorded) || item.work.verified.is_some();
         item.work.record = unfinished || outdated || is_renewed;
-        item.work.verifies_firmware = firmware.is_to_be_recorded();
         if kind == ChangeKind::AwaitReady {
             // Once it has joined, its record is one of a finished machine by that alone.
             item.work.record = outdated || is_renewed;
@@ -345,7 +345,7 @@ impl<'a> Rules<'a> {
             item.show_only();
         }
         leave_until_on(&mut item, drift.off, &firmware);
-        if let (ChangeKind::Service, FirmwareStanding::Differs(settings)) = (kind, firmware) {
+        if let (ChangeKind::Service, HardwareStanding::Differs(settings)) = (kind, firmware) {
             item = self.service(item, after, settings);
             return Some(self.keep_to_rung(item, &with_firmware(open)));
         }
@@ -378,6 +378,41 @@ impl<'a> Rules<'a> {
         fields.append(&mut of(subject.before, &rest));
         fields
     }
+}
+
+/// The change of a deployed machine, by the worst class of what differs in its design, by its drift, its firmware and its volumes;
+/// `record`: whether a later step did not succeed, the record is of other files, and differences are accepted. `None`: none.
+fn kind_of(
+    worst: Option<Class>,
+    (drift, join): (&Drift, JoinWork),
+    [firmware, raid]: [&HardwareStanding; 2],
+    (unfinished, outdated, accepts): (bool, bool, bool),
+) -> Option<ChangeKind> {
+    Some(match worst {
+        _ if drift.gone.is_some() => ChangeKind::Redeploy,
+        Some(Class::Redeploy) => ChangeKind::Redeploy,
+        _ if join == JoinWork::Await => ChangeKind::AwaitReady,
+        // What is off is switched on first.
+        _ if firmware.differs() && !drift.off => ChangeKind::Service,
+        Some(Class::Relabel) => ChangeKind::Relabel,
+        _ if drift.is_some() || join == JoinWork::Away => ChangeKind::Drift,
+        Some(Class::Record | Class::Service) => ChangeKind::Record,
+        None if firmware.is_to_be_recorded() || raid.is_to_be_recorded() => ChangeKind::Record,
+        None if unfinished => ChangeKind::Record,
+        None if outdated && !accepts => ChangeKind::Record,
+        None if accepts => ChangeKind::Accept,
+        None if firmware.is_hidden() || raid.is_hidden() => ChangeKind::Drift,
+        None => return None,
+    })
+}
+
+/// The sections of Hardware documents that the record of a machine is to have as designed.
+fn verified(firmware: &HardwareStanding, raid: &HardwareStanding) -> Option<Box<[Section]>> {
+    let standings = [(Section::Firmware, firmware), (Section::Raid, raid)];
+    let standings = standings.into_iter();
+    let verified = standings.filter(|(_, standing)| standing.is_to_be_recorded());
+    let verified: Box<[Section]> = verified.map(|(section, _)| section).collect();
+    (!verified.is_empty()).then_some(verified)
 }
 
 /// Why a machine that is deployed as recorded is not done.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::item::Item;
 use super::service::left_cordoned;
 use super::subject::{Membership, Subject, state_name};
-use crate::design::{Class, NodeDesign};
+use crate::design::{Class, NodeDesign, Section};
 use crate::observed::{Fact, PartDrift};
 use crate::remediation::Backup;
 use crate::step::RelabelParameters;
@@ -153,10 +153,16 @@ impl Drift {
         for part in &self.parts {
             item.because(part.to_string());
         }
-        let is_rebuilt = |part: &PartDrift| part.section.class() == Class::Redeploy;
-        if self.parts.iter().any(is_rebuilt) {
+        let is_volumes = |part: &PartDrift| part.section == Section::Raid;
+        let is_rebuilt =
+            |part: &PartDrift| part.section.class() == Class::Redeploy && !is_volumes(part);
+        let kinds = [
+            (self.parts.iter().any(is_rebuilt), "disks and interfaces"),
+            (self.parts.iter().any(is_volumes), "RAID volumes"),
+        ];
+        for (_, what) in kinds.into_iter().filter(|(is_some, _)| *is_some) {
             item.because(format!(
-                "disks and interfaces of a deployed machine are only repaired by a redeploy: `trueup apply redeploy {}`",
+                "{what} of a deployed machine are only repaired by a redeploy: `trueup apply redeploy {}`",
                 item.subject.name
             ));
         }

@@ -3,6 +3,7 @@
 use super::allowance::Allowed;
 use super::item::Item;
 use super::rules::Rules;
+use super::service::raid;
 use super::subject::{Observation, Subject};
 use super::{ChangeKind, deploy_steps};
 use crate::design::{OpenField, Rung, Section, WipePolicy};
@@ -48,7 +49,7 @@ impl<'a> Rules<'a> {
 
     /// Adds what a deploy runs, what the backend cannot do, and how the machine is cleaned.
     pub(super) fn complete(&self, item: Item<'a>) -> Item<'a> {
-        self.clean(self.able(self.filled(deploy_steps::take(item))))
+        self.clean(self.able(self.filled(raid::take(deploy_steps::take(item)))))
     }
 
     /// Blocks the deploy of an adopted machine of which no document tells what it gets.

@@ -1,5 +1,7 @@
 //! The service of a machine: its firmware and settings are brought true, with one restart, and without touching a disk.
 
+pub(super) mod raid;
+
 use std::sync::Arc;
 
 use super::ChangeKind;
@@ -12,8 +14,8 @@ use crate::design::{HardwareSetting, NodeDesign, NodeName, Section};
 use crate::diff::FieldChange;
 use crate::observed::ClusterNode;
 
-/// How the firmware and the settings of a deployed machine stand to those that its design enforces.
-pub(super) enum FirmwareStanding {
+/// How the firmware and the settings of a deployed machine, or its volumes, stand to those that its design enforces.
+pub(super) enum HardwareStanding {
     /// Nothing shows that they are otherwise than the record has them.
     AsRecorded,
     /// They were observed to be as designed; the record says otherwise.
@@ -26,19 +28,20 @@ pub(super) enum FirmwareStanding {
     Differs(Vec<HardwareSetting>),
 }
 
-impl FirmwareStanding {
-    /// Compares a machine; `is_edited`: its design differs from what was applied last.
-    pub(super) fn of(subject: Subject<'_>, after: &NodeDesign, is_edited: bool) -> Self {
-        let designed = after.hardware(Section::Firmware);
+impl HardwareStanding {
+    /// Compares a machine in [`Section::Firmware`] or [`Section::Raid`]; `is_edited`: its design differs from what was applied
+    /// last.
+    pub(super) fn of(
+        subject: Subject<'_>,
+        after: &NodeDesign,
+        section: Section,
+        is_edited: bool,
+    ) -> Self {
+        let designed = after.hardware(section);
         let machine = subject.seen.node();
         let drift = machine.map_or(&[][..], |machine| &machine.drift);
-        let drift = || {
-            drift
-                .iter()
-                .filter(|part| part.section == Section::Firmware)
-        };
-        let is_compared =
-            machine.is_some_and(|machine| machine.compared.contains(&Section::Firmware));
+        let drift = || drift.iter().filter(|part| part.section == section);
+        let is_compared = machine.is_some_and(|machine| machine.compared.contains(&section));
         let is_designed = !designed.is_empty();
         let settings = designed.into_iter().filter_map(|designed| {
             let part = drift().find(|part| part.field == designed.name);
@@ -118,7 +121,10 @@ impl<'a> Rules<'a> {
             }
         } else {
             item.because("its firmware or settings are not as they were applied");
-            item.change.fields.extend(settings.iter().map(as_field));
+            let fields = settings
+                .iter()
+                .map(|each| as_field(Section::Firmware, each));
+            item.change.fields.extend(fields);
         }
         item.block_if_protected(self.guards);
         for setting in &settings {
@@ -174,8 +180,9 @@ pub(super) fn leave_to_next_plan(item: &mut Item<'_>) {
     };
     let sections = subject.differing().unwrap_or_default();
     let is_firmware = |field: &FieldChange| field.section == Section::Firmware;
-    let standing = FirmwareStanding::of(subject, after, sections.contains(&Section::Firmware));
-    let FirmwareStanding::Differs(settings) = standing else {
+    let is_edited = sections.contains(&Section::Firmware);
+    let standing = HardwareStanding::of(subject, after, Section::Firmware, is_edited);
+    let HardwareStanding::Differs(settings) = standing else {
         item.change.fields.retain(|field| !is_firmware(field));
         return;
     };
@@ -187,8 +194,8 @@ pub(super) fn leave_to_next_plan(item: &mut Item<'_>) {
 }
 
 /// A machine that is off is only switched on: what differs in its firmware and settings is shown, and is left to the next plan.
-pub(super) fn leave_until_on(item: &mut Item<'_>, is_off: bool, standing: &FirmwareStanding) {
-    if let (true, FirmwareStanding::Differs(settings)) = (is_off, standing) {
+pub(super) fn leave_until_on(item: &mut Item<'_>, is_off: bool, standing: &HardwareStanding) {
+    if let (true, HardwareStanding::Differs(settings)) = (is_off, standing) {
         leave(
             item,
             settings,
@@ -200,7 +207,10 @@ pub(super) fn leave_until_on(item: &mut Item<'_>, is_off: bool, standing: &Firmw
 fn leave(item: &mut Item<'_>, settings: &[HardwareSetting], why: &str) {
     let mut fields = item.change.fields.iter();
     if !fields.any(|field| field.section == Section::Firmware) {
-        item.change.fields.extend(settings.iter().map(as_field));
+        let fields = settings
+            .iter()
+            .map(|each| as_field(Section::Firmware, each));
+        item.change.fields.extend(fields);
     }
     let names: Vec<&str> = settings.iter().map(|setting| &*setting.name).collect();
     item.because(format!(
@@ -230,9 +240,9 @@ fn stays_cordoned(name: &NodeName, node: &ClusterNode) -> String {
 }
 
 /// A value that was observed to differ, as a field of the change.
-fn as_field(setting: &HardwareSetting) -> FieldChange {
+pub(super) fn as_field(section: Section, setting: &HardwareSetting) -> FieldChange {
     FieldChange {
-        section: Section::Firmware,
+        section,
         path: setting.name.clone(),
         before: setting.before.clone(),
         after: Some(setting.value.clone()),
@@ -265,7 +275,7 @@ fn forbidden(after: &NodeDesign, setting: &HardwareSetting) -> Option<String> {
 }
 
 /// Why the controller of a machine cannot change a value.
-fn fixed(subject: Subject<'_>, name: &str) -> Option<String> {
+pub(super) fn fixed(subject: Subject<'_>, name: &str) -> Option<String> {
     let fixed = subject.seen.node()?.fixed.iter();
     let value = fixed.clone().find(|value| *value.name == *name)?;
     Some(format!("`{name}` cannot be changed: {}", value.reason))

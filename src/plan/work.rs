@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::leave::Leave;
-use crate::design::{AcceptedDesign, HardwareSetting, NodeName, OpenField, Rung};
+use crate::design::{AcceptedDesign, HardwareSetting, NodeName, OpenField, Rung, Section};
 use crate::observed::Capability;
 use crate::step::{Actor, Cleaning, DeployStep, Parameters, RelabelParameters, StepKind};
 
@@ -54,9 +54,11 @@ pub(super) struct NodeWork {
     pub(super) service: Option<Box<ServiceWork>>,
     /// The steps of its deploy besides its own, if the design has any.
     pub(super) deploy_steps: Option<Arc<[DeployStep]>>,
+    /// The volumes and hot spares that its deploy makes.
+    pub(super) raid: Option<Box<[HardwareSetting]>>,
     pub(super) record: bool,
-    /// Its record says that its firmware and settings are as designed, as they were observed to be.
-    pub(super) verifies_firmware: bool,
+    /// The sections of Hardware documents that its record is to have as designed, as they were observed to be.
+    pub(super) verified: Option<Box<[Section]>>,
     /// The differences that its record is to list; then the rest of the record is brought up to date, too.
     pub(super) accept: Option<Box<AcceptedDesign>>,
     pub(super) adopt: bool,
@@ -93,8 +95,9 @@ impl NodeWork {
         deploy: false,
         service: None,
         deploy_steps: None,
+        raid: None,
         record: false,
-        verifies_firmware: false,
+        verified: None,
         accept: None,
         adopt: false,
         open: None,
@@ -231,6 +234,11 @@ impl NodeWork {
                 self.deploy_steps.is_some(),
                 Capability::DeploySteps,
                 "run deploy steps of the design",
+            ),
+            (
+                self.raid.is_some(),
+                Capability::Raid,
+                "make RAID volumes: with `mode: report` their Hardware document asks for none",
             ),
             (
                 self.relabel.is_some(),

@@ -494,6 +494,25 @@ mod tests {
             let record = deployed(before);
             assert_eq!(record.digests.get(&Section::Storage), Some(&new));
             assert_eq!(record.digests.get(&Section::Firmware), firmware);
+            assert_eq!(record.digests.get(&Section::Raid), firmware);
+        }
+        // Volumes that it made are as designed, unless only its operator says that it is done.
+        let made = crate::design::HardwareSetting {
+            name: crate::design::VOLUMES.into(),
+            before: None,
+            value: "RAID1 of 2 drives".into(),
+        };
+        for (decided, raid) in [(false, Some(&new)), (true, Some(&old))] {
+            let context = RecordContext {
+                design: Some(&design),
+                settings: std::slice::from_ref(&made),
+                decided,
+                ..context(&run, &revision)
+            };
+            let outcome = outcome(StepKind::Deploy, false);
+            let record = after(Some(&before), &outcome, &context).unwrap();
+            assert_eq!(record.digests.get(&Section::Raid), raid, "{decided}");
+            assert_eq!(record.digests.get(&Section::Firmware), Some(&old));
         }
     }
 }

@@ -86,7 +86,7 @@ known! {
     clean_steps: Vec<crate::step::CleanStep> = Vec::new();
     /// The steps of a deploy besides its own, for deploy.
     deploy_steps: Vec<crate::step::DeployStep> = Vec::new();
-    /// The values of firmware and settings to be set, for service.
+    /// The values to be set: of firmware and settings for service, of RAID for deploy.
     settings: Vec<crate::design::HardwareSetting> = Vec::new();
     /// The runbook of its provisioner that sets them, for service.
     runbook: Option<std::sync::Arc<str>> = None;

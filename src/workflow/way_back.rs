@@ -250,12 +250,14 @@ fn destroyed<'a>(
     })
 }
 
-/// The values that a plan has set by a service, and for which the revision enforces none: they stay on their machines.
+/// The values that a plan has set by a service, or volumes that it has made, and for which the revision enforces none: they stay on their machines.
 fn kept<'a>(plan: &'a Plan, site: &'a Guarded) -> impl Iterator<Item = (NodeName, String)> + 'a {
     plan.steps.iter().filter_map(|step| {
         let node = step.id.node.as_ref()?;
         let settings = step.given().settings();
-        let enforced = site.nodes.get(node)?.hardware(Section::Firmware);
+        let design = site.nodes.get(node)?;
+        let mut enforced = design.hardware(Section::Firmware);
+        enforced.extend(design.hardware(Section::Raid));
         let is_enforced = |name: &str| enforced.iter().any(|value| *value.name == *name);
         let stays = settings.iter().filter(|each| !is_enforced(&each.name));
         let stays: Vec<String> = stays

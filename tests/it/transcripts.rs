@@ -151,6 +151,7 @@ transcripts! {
     rungs
     refused_in_place
     firmware
+    raid
     hardware_learned
     formatted
     image_change

@@ -22,6 +22,10 @@ use crate::observed::{
 };
 use crate::step::StepKind;
 
+/// The refusal of a deploy that is to make volumes.
+const NO_RAID: &str =
+    "its backend makes no RAID volumes: with `mode: report` their Hardware document asks for none";
+
 /// The result of a step, or of a part of it.
 pub(super) type Result<T, E = ActError> = std::result::Result<T, E>;
 
@@ -58,6 +62,11 @@ pub(super) trait Driver: Send + Sync {
 
     /// Whether a step asks for nothing, since the records alone keep what it sets.
     fn is_kept_by_records(&self, _order: &Order) -> bool {
+        false
+    }
+
+    /// Whether its deploys make RAID volumes.
+    fn makes_raid(&self) -> bool {
         false
     }
 
@@ -188,6 +197,13 @@ impl<D: Driver> Hardware for D {
             (StepKind::VerifySite, _) => Box::pin(self.verify_site(order)),
             (StepKind::PrepareSite, _) | (_, None) => Box::pin(std::future::ready(Ok(()))),
             (_, Some(_)) if self.is_kept_by_records(order) => Box::pin(std::future::ready(Ok(()))),
+            // Its record would claim volumes that are not made; the plan of a machine that was observed is blocked before.
+            (StepKind::Deploy, Some(node))
+                if !self.makes_raid() && !order.step.given().settings().is_empty() =>
+            {
+                let text = format!("node `{}`: {NO_RAID}", node.name);
+                Box::pin(std::future::ready(Err(ActError::Permanent(text.into()))))
+            }
             (_, Some(node)) => Box::pin(self.act_on(order, node)),
         }
     }

@@ -26,6 +26,7 @@ mod poll;
 mod proof;
 mod provided;
 mod provisioner;
+mod raid;
 mod ranges;
 mod redfish;
 mod service;

@@ -90,7 +90,9 @@ impl Terms {
     pub(super) fn learned(&self, mut seen: HardwareSeen) -> HardwareSeen {
         seen.retain(|name, _| {
             let attribute = name.strip_prefix("bios.");
-            attribute.is_none_or(|attribute| self.is_common(attribute))
+            // Volumes in words are no document, and whether others are to have them is not seen.
+            !name.starts_with("raid.")
+                && attribute.is_none_or(|attribute| self.is_common(attribute))
         });
         seen
     }

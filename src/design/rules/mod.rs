@@ -62,6 +62,10 @@
 //! | `rule-etcd-retired` | retirement leaves an etcd cluster without quorum, or below its minimum | |
 //! | `rule-hardware-conflict` | two Hardware documents with different values of one name for a machine | |
 //! | `rule-hardware-unused` | a Hardware document that selects no machine, or names an unknown maker or model (warning) | |
+//! | `rule-raid-name` | two RAID volumes of a document with one name | |
+//! | `rule-raid-drives` | a RAID volume with fewer drives than its level needs, or an odd number where it needs an even one | |
+//! | `rule-raid-drive` | a drive in two RAID volumes, or twice in one | |
+//! | `rule-raid-controller` | a RAID volume that names its drives, and not their controller | |
 //! | `rule-retirement-date` | a day that is not in the calendar | |
 //! | `rule-open-field` | a field of adopted machines that was not observed, and that no document fills (warning); one that is open and assumed | |
 //! | `rule-cleaning-tie` | two clean steps of one interface with the same priority | |

@@ -437,7 +437,8 @@ fn every_field_of_the_documents_that_guard_a_site_has_a_row() {
         // What machines are made of guards nothing, but for the terms on which it is changed.
         let is_made_of = |leaf: &&String| {
             let part = leaf.split(['.', '[']).next().unwrap_or_default();
-            kind == kind::HARDWARE && ["mode", "firmware", "bios", "boot", "bmc"].contains(&part)
+            kind == kind::HARDWARE
+                && ["mode", "firmware", "bios", "boot", "bmc", "raid"].contains(&part)
         };
         for leaf in found.iter().filter(|leaf| !is_made_of(leaf)) {
             let has_row = rows().any(|(_, field)| {

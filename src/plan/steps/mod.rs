@@ -345,12 +345,14 @@ fn deployed(item: &Item<'_>) -> DeployParameters {
         .and_then(|node| node.sections.get(&Section::OperatingSystem));
     let image = system.and_then(|system| system.at(&["platform", "image"]));
     let steps = item.work.deploy_steps.as_deref();
+    let raid = item.work.raid.as_deref();
     DeployParameters {
         disks: item.change.disks.clone(),
         preserve_local_storage: item.keeps_disks,
         image: image.and_then(Node::as_str).map(Arc::from),
         joins: item.work.joins,
         deploy_steps: steps.unwrap_or_default().to_vec(),
+        settings: raid.unwrap_or_default().to_vec(),
     }
 }
 

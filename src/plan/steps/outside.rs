@@ -2,7 +2,7 @@
 
 use super::leaving::{OUTSIDE, written};
 use super::{NewStep, StepInputs, StepList};
-use crate::design::{NodeDesign, Section};
+use crate::design::NodeDesign;
 use crate::plan::item::Item;
 use crate::plan::leave::Leave;
 use crate::step::{
@@ -108,9 +108,11 @@ pub(super) fn records_and_labels(draft: &mut StepList, inputs: &StepInputs<'_>) 
         for (_, kind) in kinds.into_iter().filter(|(wanted, _)| *wanted) {
             let parameters = match kind {
                 StepKind::Adopt => draft.share(adopted(item)),
-                StepKind::Record if work.verifies_firmware => draft.share(RecordParameters {
-                    verified: vec![Section::Firmware],
-                }),
+                StepKind::Record if let Some(verified) = &work.verified => {
+                    draft.share(RecordParameters {
+                        verified: verified.to_vec(),
+                    })
+                }
                 StepKind::Rename => draft.share(RenameParameters {
                     renamed_from: work.renamed_from.clone(),
                 }),

@@ -13,6 +13,7 @@ mod leaving;
 mod order;
 mod parts;
 mod properties;
+mod raid;
 mod renamed;
 mod reserved;
 mod rungs;

@@ -8,7 +8,7 @@ use crate::observed::{Capability, FixedValue, LocalData, NodePods, PartDrift};
 use crate::step::StepKind;
 
 /// The values that a node is to have by Hardware documents.
-fn enforce(site: &mut PlanFixture, name: &str, section: Section, values: &str) {
+pub(super) fn enforce(site: &mut PlanFixture, name: &str, section: Section, values: &str) {
     let fields = Arc::new(crate::design::fixture::value(values));
     site.designed(name).sections.insert(section, fields.clone());
     let old = Arc::make_mut(site.old.nodes.get_mut(name).unwrap());
@@ -16,7 +16,13 @@ fn enforce(site: &mut PlanFixture, name: &str, section: Section, values: &str) {
 }
 
 /// Has its controller show another value than the designed one.
-fn shows(site: &mut PlanFixture, name: &str, section: Section, field: &str, values: [&str; 2]) {
+pub(super) fn shows(
+    site: &mut PlanFixture,
+    name: &str,
+    section: Section,
+    field: &str,
+    values: [&str; 2],
+) {
     let [observed, designed] = values.map(Arc::from);
     let part = PartDrift {
         section,
@@ -35,7 +41,7 @@ fn allowed(site: &mut PlanFixture) {
 }
 
 /// The steps on a node, in their order.
-fn steps_of<'p>(plan: &'p Plan, node: &str) -> Vec<&'p Step> {
+pub(super) fn steps_of<'p>(plan: &'p Plan, node: &str) -> Vec<&'p Step> {
     let steps = plan.steps.iter();
     let of_node = |step: &&Step| {
         let of = step.id.node.as_ref();
@@ -44,13 +50,13 @@ fn steps_of<'p>(plan: &'p Plan, node: &str) -> Vec<&'p Step> {
     steps.filter(of_node).collect()
 }
 
-fn kinds(plan: &Plan, node: &str) -> String {
+pub(super) fn kinds(plan: &Plan, node: &str) -> String {
     let kinds = steps_of(plan, node);
     let kinds: Vec<&str> = kinds.iter().map(|step| step.id.kind.as_str()).collect();
     kinds.join(" ")
 }
 
-fn blocked(plan: &Plan) -> Option<&str> {
+pub(super) fn blocked(plan: &Plan) -> Option<&str> {
     let block = plan.changes[0].blocked.as_ref();
     block.map(|block| &*block.reason)
 }

@@ -10,7 +10,7 @@ use crate::design::{Digests, Rung, Section};
 use crate::record::{Adopted, Join, Known, NodeRecord, Phase};
 use crate::step::DECIDED_DONE;
 
-parameters!(DeployParameters: Deploy { disks, preserve_local_storage, image, joins, deploy_steps });
+parameters!(DeployParameters: Deploy { disks, preserve_local_storage, image, joins, deploy_steps, settings });
 
 pub(super) const FACTS: Facts = Facts {
     name: "deploy",
@@ -34,6 +34,11 @@ pub(super) const FACTS: Facts = Facts {
 fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
     if let Some(design) = of.design {
         build(&mut record, design, of.revision, of.joins_after);
+        let raid = design.get(&Section::Raid);
+        // What an operator decides to be done was not read again.
+        if let Some(raid) = raid.filter(|_| !of.settings.is_empty() && !of.decided) {
+            record.digests.insert(Section::Raid, *raid);
+        }
     }
     if of.decided {
         record.known = Some(decided());

@@ -212,14 +212,19 @@ impl RecordContext<'_> {
     }
 }
 
-/// The record has the digests of a design, but that of its firmware: only a service brings that true.
+/// The sections that a record has only once a step has set them, or they were observed to be as designed.
+const PROVEN: [Section; 2] = [Section::Firmware, Section::Raid];
+
+/// The record has the digests of a design, but those of its firmware and its volumes: only what sets them brings these true.
 pub(super) fn put_digests(record: &mut NodeRecord, digests: &Digests, revision: &Arc<str>) {
-    let firmware = record.digests.get(&Section::Firmware).copied();
+    let proven = PROVEN.map(|section| (section, record.digests.get(&section).copied()));
     record.digests.clone_from(digests);
-    if digests.get(&Section::Firmware).is_some() {
-        match firmware {
-            Some(firmware) => record.digests.insert(Section::Firmware, firmware),
-            None => record.digests.remove(Section::Firmware),
+    for (section, before) in proven {
+        if digests.get(&section).is_some() {
+            match before {
+                Some(before) => record.digests.insert(section, before),
+                None => record.digests.remove(section),
+            }
         }
     }
     record.digest_version = DIGEST_VERSION;
@@ -232,12 +237,14 @@ pub(super) fn unchanged(record: NodeRecord, _: &RecordContext<'_>) -> Option<Nod
     Some(record)
 }
 
-/// The record has the design of now, its firmware included if that was observed to be as designed.
+/// The record has the design of now, its firmware and its volumes included if they were observed to be as designed.
 pub(super) fn as_designed(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
     of.take_digests(&mut record);
-    let firmware = of.design.and_then(|design| design.get(&Section::Firmware));
-    if let Some(firmware) = firmware.filter(|_| of.verified.contains(&Section::Firmware)) {
-        record.digests.insert(Section::Firmware, *firmware);
+    for section in PROVEN {
+        let digest = of.design.and_then(|design| design.get(&section));
+        if let Some(digest) = digest.filter(|_| of.verified.contains(&section)) {
+            record.digests.insert(section, *digest);
+        }
     }
     Some(record)
 }

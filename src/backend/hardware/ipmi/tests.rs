@@ -235,6 +235,18 @@ async fn a_deploy_is_off_then_the_network_then_on_and_is_never_taken_for_done() 
 }
 
 #[tokio::test]
+async fn a_deploy_that_is_to_make_volumes_is_refused_before_anything_is_asked() {
+    let machine = Machine::new(false);
+    let mut order = machine.order(StepKind::Deploy);
+    let volumes = crate::step::of_settings(&[(crate::design::VOLUMES, "RAID1 of 2 drives")]);
+    let step = Arc::make_mut(&mut order.step);
+    step.parameters = crate::step::Parameters::of(StepKind::Deploy, &volumes);
+    let error = machine.ipmi.act(&order).await.unwrap_err().to_string();
+    assert!(error.contains("makes no RAID volumes"), "{error}");
+    assert!(machine.calls().is_empty());
+}
+
+#[tokio::test]
 async fn power_is_a_level_that_is_requested_only_where_it_differs() {
     let machine = Machine::new(false);
     assert_eq!(machine.probe(StepKind::PowerOn).await, Probe::NotBegun);

@@ -13,6 +13,7 @@ pub(super) mod fuzz;
 mod mark;
 mod node;
 mod own_steps;
+mod raid;
 mod service;
 mod settings;
 mod steps;
@@ -209,6 +210,10 @@ impl Provisioner for Ironic {
 }
 
 impl Driver for Ironic {
+    fn makes_raid(&self) -> bool {
+        true
+    }
+
     async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {
         let listed = self.watch.list().await;
         if let Err(why) = &listed.objects {
@@ -247,6 +252,9 @@ impl Driver for Ironic {
             let unsupported = self.unsupported(node, found(node).is_none()).await;
             if let Some(observed) = observed.get_mut(&node.name) {
                 observed.unsupported = unsupported;
+                if found(node).is_none() {
+                    observed.fixed = raid::not_made(node, &node::Node::default()).into();
+                }
             }
         }
         let machines = driver::documented(nodes, &mut observed, found);

@@ -19,7 +19,7 @@ use crate::observed::{Capabilities, Capability, Disk, Fact, ObservedNode};
 pub(super) const FIELDS: &str = "uuid,name,provision_state,target_provision_state,\
 provision_updated_at,power_state,target_power_state,retired,retired_reason,maintenance,\
 maintenance_reason,fault,protected,last_error,clean_step,deploy_step,reservation,instance_uuid,\
-extra,automated_clean";
+extra,automated_clean,raid_config,raid_interface";
 
 /// The `fault` that Ironic sets where cleaning failed and it put the node into maintenance itself.
 pub(super) const CLEAN_FAILURE: &str = "clean failure";
@@ -71,6 +71,9 @@ pub(in crate::backend::hardware) struct Node {
     pub(super) instance_uuid: Option<Arc<str>>,
     pub(super) extra: Value,
     pub(super) automated_clean: Option<bool>,
+    /// The volumes, as Ironic has made or read them.
+    pub(super) raid_config: Value,
+    pub(super) raid_interface: Option<Arc<str>>,
     /// Only in answers about one node.
     pub(super) driver_internal_info: Value,
 }
@@ -283,6 +286,7 @@ fn capabilities(cleaned: bool) -> Capabilities {
         Capability::DeploySteps,
         Capability::Retire,
         Capability::Service,
+        Capability::Raid,
     ];
     let wipe = cleaned.then_some(Capability::Wipe);
     all.into_iter().chain(wipe).collect()

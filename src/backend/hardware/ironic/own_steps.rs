@@ -10,9 +10,11 @@ use serde_json::{Value, json};
 
 use super::api::Api;
 use super::node::{LONGEST_STEP, MOST_STEPS, Node, STEPS};
+use super::raid;
 use super::versions::Feature;
 use crate::backend::http::plain;
 use crate::backend::{ActError, Order};
+use crate::design::Raid;
 use crate::lifecycle::Verb;
 use crate::step::DeployStep;
 
@@ -45,7 +47,7 @@ impl OwnSteps {
 pub(super) async fn of_design(
     api: &Api,
     subject: &str,
-    order: &Order,
+    (order, raid): (&Order, Option<&Raid>),
 ) -> Result<Vec<Value>, ActError> {
     let permanent = |why: String| ActError::Permanent(Arc::from(format!("{subject}: {why}")));
     let steps = order.step.given().deploy_steps();
@@ -59,8 +61,18 @@ pub(super) async fn of_design(
         let args = args.unwrap_or_else(|| json!({}));
         Ok(json!({"interface": step.interface, "step": step.step, "priority": step.priority, "args": args}))
     });
-    let written: Result<_, String> = written.collect();
-    written.map_err(permanent)
+    let written: Result<Vec<Value>, String> = written.collect();
+    let mut written = written.map_err(permanent)?;
+    if let Some(raid) = raid {
+        if let Some(why) = api.lacks(Feature::Raid).await? {
+            return Err(permanent(why));
+        }
+        if raid.hot_spares.is_some() {
+            return Err(permanent(raid::NO_SPARES.to_owned()));
+        }
+        written.push(raid::step(raid));
+    }
+    Ok(written)
 }
 
 /// Which deploy steps of the design Ironic leaves out of a deploy: what no interface of a machine offers, it
@@ -74,13 +86,17 @@ pub(super) struct LeftOut {
 
 impl LeftOut {
     pub(super) fn of(verb: Verb, order: &Order) -> Self {
-        let steps = match verb {
-            Verb::Deploy => &**order.step.given().deploy_steps(),
-            _ => &[],
+        let given = order.step.given();
+        let (steps, makes_raid) = match verb {
+            Verb::Deploy => (&**given.deploy_steps(), !given.settings().is_empty()),
+            _ => (&[][..], false),
         };
         let runs = steps.iter().filter(|step| step.priority > 0);
+        let runs = runs.map(DeployStep::name);
         Self {
-            missing: runs.map(DeployStep::name).collect(),
+            missing: runs
+                .chain(makes_raid.then(|| raid::STEP.to_owned()))
+                .collect(),
             seen: false,
         }
     }

@@ -11,13 +11,14 @@ use super::node::{
     CLEAN_FAILURE, DISKS, INSPECTED, Node, disks_of_inventory, identity_of_inventory,
 };
 use super::versions::Feature;
-use super::{Ironic, enrol, own_steps};
+use super::{Ironic, enrol, own_steps, raid as own_raid};
 use crate::backend::hardware::driver::{Result, StepTarget};
 use crate::backend::hardware::payload;
 use crate::backend::hardware::proof::Evidence;
 use crate::backend::hardware::provisioner::Task;
+use crate::backend::hardware::raid;
 use crate::backend::{ActError, Order, Probe};
-use crate::design::NodeDesign;
+use crate::design::{NodeDesign, Raid};
 use crate::identity;
 use crate::lifecycle::{PowerState, ProvisionState, Verb};
 use crate::step::{CleanStep, StepKind};
@@ -541,20 +542,22 @@ impl NodeSteps<'_> {
         let instance = mark::instance(self.task.order);
         let is_ours = mark::is_ours(self.task.order, &node)
             && node.instance_uuid.as_deref() == Some(&*instance);
+        let raid = raid::wanted(task.order, task.node).map_err(|why| task.permanent(why))?;
+        let raid = raid.as_ref();
         if is_ours && node.state() == ProvisionState::Active {
-            return self.runs(task.settled(node).await?).await;
+            return self.deployed(task.settled(node).await?, raid).await;
         }
         if is_ours && !node.is_idle() {
             let node = task.settled(node).await?;
             return match node.state() {
-                ProvisionState::Active => self.runs(node).await,
+                ProvisionState::Active => self.deployed(node, raid).await,
                 _ => Err(task.permanent(format!("`deploy` ended in {}", node.failed()))),
             };
         }
         let mut node = task.settled(node).await?;
         task.gate(&node, Verb::Deploy)?;
-        let steps =
-            own_steps::of_design(&self.ironic().api, &task.subject, self.task.order).await?;
+        let of_plan = (self.task.order, raid);
+        let steps = own_steps::of_design(&self.ironic().api, &task.subject, of_plan).await?;
         if node.instance_uuid.is_some() && !is_ours {
             // An earlier deploy that failed has left its own.
             let operation = json!({"op": "remove", "path": "/instance_uuid"});
@@ -586,7 +589,16 @@ impl NodeSteps<'_> {
                 ));
             }
         }
-        self.runs(task.ask(node, Verb::Deploy, body).await?).await
+        let node = task.ask(node, Verb::Deploy, body).await?;
+        self.deployed(node, raid).await
+    }
+
+    /// A machine that Ironic has deployed has the volumes that were to be made, and runs.
+    async fn deployed(&self, node: Node, raid: Option<&Raid>) -> Result<()> {
+        if let Some(raid) = raid {
+            own_raid::check(raid, &node).map_err(|why| self.task.permanent(why))?;
+        }
+        self.runs(node).await
     }
 
     /// Tears the machine down: wiped once by Ironic's cleaning, then off, then out of Ironic if it has

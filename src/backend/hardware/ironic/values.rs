@@ -4,9 +4,10 @@
 //! | --- | --- |
 //! | `bios.NAME` | the settings of the BIOS that Ironic holds |
 //! | `firmware.NAME` | the components that its firmware interface lists, since API 1.86 |
+//! | `raid.volumes` | the node itself (`raid_config`) |
 //! | `expect.cpus`, `expect.memory_gib`, `expect.drives`, `expect.nics` | the inventory of the last inspection, since API 1.81 |
 //!
-//! Each costs a request if a document names something of it.
+//! Each costs a request if a document names something of it, but for the volumes, which are in the list of all nodes.
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 use super::Ironic;
 use super::api::{Api, RequestError};
 use super::node::Node;
+use super::raid;
 use super::versions::{Feature, of_service};
 use crate::backend::hardware::provided::Provided;
 use crate::backend::hardware::terms::Terms;
@@ -153,6 +155,9 @@ impl Ironic {
                     .into(),
             };
         }
+        let not_made = raid::not_made(node, found);
+        observed.fixed = observed.fixed.iter().cloned().chain(not_made).collect();
+        raid::add_shown(&mut values.seen, node, found);
         observed.runbook = runbook.ok().flatten();
         observed.compare_hardware(node, &values.seen, values.unread);
     }

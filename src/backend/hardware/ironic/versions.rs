@@ -17,6 +17,8 @@ use crate::document::Node;
 pub(super) enum Feature {
     /// Steps of a deploy besides Ironic's own.
     DeploySteps,
+    /// RAID volumes, which a step of a deploy makes.
+    Raid,
     /// The terms of settings of the BIOS.
     Terms,
     /// The inventory of an inspection.
@@ -35,7 +37,7 @@ impl Feature {
     /// The minor version since which the API has it.
     pub(super) fn since(self) -> u32 {
         match self {
-            Self::DeploySteps => 69,
+            Self::DeploySteps | Self::Raid => 69,
             Self::Terms => 74,
             Self::Inventory => 81,
             Self::Firmware | Self::FirmwareInterface => 86,
@@ -48,6 +50,7 @@ impl Feature {
     fn need(self) -> &'static str {
         match self {
             Self::DeploySteps => "deploy steps (`platform.deploy_steps`) need",
+            Self::Raid => "RAID volumes (`raid` of Hardware documents) need",
             Self::Terms => "the terms of BIOS settings need",
             Self::Inventory => "the inventory of an inspection needs",
             Self::Firmware => "versions of firmware need",
@@ -102,6 +105,9 @@ fn used(node: &NodeDesign, settings: &Settings, is_new: bool) -> Vec<Feature> {
     let steps = system.and_then(|section| section.at(&["platform", "deploy_steps"]));
     if steps.is_some_and(has_steps) {
         used.push(Feature::DeploySteps);
+    }
+    if node.enforced_raid().is_some() {
+        used.push(Feature::Raid);
     }
     let enrolment = settings.enrolment.as_ref().filter(|_| is_new);
     if enrolment.is_some_and(|it| it.interfaces.contains_key("firmware_interface")) {

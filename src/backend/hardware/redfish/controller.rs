@@ -67,6 +67,12 @@ pub(super) fn is_not_there(failure: &Failure) -> bool {
     matches!(status, Some(404 | 405 | 410 | 501))
 }
 
+/// Whether a refusal tells that the resource is gone, and not that the method is none of it.
+fn is_gone(failure: &Failure) -> bool {
+    let status = failure.status().map(|status| status.as_u16());
+    matches!(status, Some(404 | 410))
+}
+
 /// The parts of a path, without escapes, in lower case: what some service may take for the same.
 pub(super) fn parts(path: &str) -> Vec<String> {
     let path = path.split(['?', '#']).next().unwrap_or_default();
@@ -355,6 +361,16 @@ impl Controller {
     /// Asks for an action.
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Accepted, Failure> {
         self.change(Method::POST, path, body, None).await
+    }
+
+    /// Deletes a resource; one that is gone is deleted.
+    pub(super) async fn delete(&self, path: &str) -> Result<Accepted, Failure> {
+        let request = self.request(Method::DELETE, path)?.attempts(LOOKS);
+        match self.send(request).await {
+            Ok(answer) => Ok(accepted(&answer)),
+            Err(failure) if is_gone(&failure) => Ok(Accepted::Done),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Changes a resource as it was read; if it changed meanwhile, once more as it is then. If the version is

@@ -16,6 +16,7 @@ use super::notes::{Before, Note, RequestState, state};
 use super::powered::Power;
 use super::settings::Source;
 use super::time_of;
+use crate::backend::hardware::raid;
 use crate::backend::{ActError, Order, Probe};
 use crate::design::NodeDesign;
 
@@ -104,7 +105,13 @@ impl Machine<'_> {
     ) -> Result<(), ActError> {
         let boot_override = match is_begun(order) {
             true => self.shown_override().await?,
-            false => self.begin(order, node, evidence).await?,
+            false => {
+                let raid = raid::wanted(order, node).map_err(|why| self.permanent(&why))?;
+                if let Some(raid) = &raid {
+                    self.make_volumes(order, node, raid, until).await?;
+                }
+                self.begin(order, node, evidence).await?
+            }
         };
         if boot_override == BootOverride::Continuous {
             // An installer that restarts would install for ever.

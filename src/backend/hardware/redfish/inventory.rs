@@ -83,6 +83,7 @@ impl Machine<'_> {
         if system.action("ComputerSystem.Reset").is_some() {
             capabilities.insert(Capability::Power);
             capabilities.insert(Capability::Service);
+            capabilities.insert(Capability::Raid);
         }
         if self.backend.can_rotate(node) {
             capabilities.insert(Capability::RotatePassword);
@@ -104,7 +105,9 @@ impl Machine<'_> {
         let seen = values.seen.clone();
         let unread = values.error.as_ref().or(drives.as_ref().err());
         let unread = unread.map(|error| Arc::from(error.to_string()));
-        let fixed = self.fixed_values(node, values).await;
+        let not_made = values.fixed.clone();
+        let mut fixed = self.fixed_values(node, values).await;
+        fixed.extend(not_made);
         let mut observed = ObservedNode {
             power: Fact::Known(power.into()),
             disks: match drives {

@@ -9,7 +9,7 @@
 //! | --- | --- | --- |
 //! | power-on, power-off | asked for if it is not so; off gracefully first | read twice, a settling time apart |
 //! | prepare | the machine is the one that is meant, and can boot from where it should; cleaned where planned | observed again |
-//! | deploy | off, boot override, on, wait | a TCP port, else the override is used up: unverified |
+//! | deploy | RAID volumes where it makes some ([`volumes`]); off, boot override, on, wait | a TCP port, else the override is used up: unverified |
 //! | destroy | clean steps, among them SecureErase of each drive, one request each; off | each ended; observed off |
 //! | service | updates, pending values, off, on ([`service`]) | all values read again |
 //! | rotate-bmc-password | the account's password, changed and tried ([`password`]) | it was accepted |
@@ -38,6 +38,7 @@ mod evidence;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzz;
 mod inventory;
+mod layout;
 mod machine;
 mod media;
 mod notes;
@@ -53,6 +54,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 mod values;
+mod volumes;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -338,6 +340,10 @@ impl StepTarget for Machine<'_> {
 }
 
 impl Driver for Redfish {
+    fn makes_raid(&self) -> bool {
+        true
+    }
+
     async fn learn_machine(&self, node: &NodeDesign) -> Result<HardwareSeen> {
         self.learned(node).await
     }

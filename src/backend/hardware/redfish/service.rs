@@ -53,11 +53,11 @@ enum Change {
 
 /// How far a try came.
 #[derive(Debug, Default)]
-struct Tried {
+pub(super) struct Tried {
     /// Something was accepted that a restart brings about.
     is_accepted: bool,
     /// The ends of tasks that were not good ones.
-    reports: Vec<String>,
+    pub(super) reports: Vec<String>,
 }
 
 /// The times at which pending values of a resource can apply, and the best of those: `Ok(None)` if none is listed.
@@ -67,7 +67,10 @@ fn apply_time(resource: &Resource) -> Result<Option<&'static str>, String> {
         .map_err(|times| format!("its controller applies pending values only at: {times}"))
 }
 
-fn best_time(offered: &[&str], wanted: &[&'static str]) -> Result<Option<&'static str>, String> {
+pub(super) fn best_time(
+    offered: &[&str],
+    wanted: &[&'static str],
+) -> Result<Option<&'static str>, String> {
     if offered.is_empty() {
         return Ok(None);
     }
@@ -443,7 +446,7 @@ impl Machine<'_> {
     }
 
     /// Follows the task of an update until it ends or waits for the restart; whether something may come of it.
-    async fn follow_update(
+    pub(super) async fn follow_update(
         &self,
         order: &Order,
         (what, task): (&str, &str),

@@ -8,6 +8,8 @@
 //! | other firmware | the inventory of the UpdateService, by the ids of its members |
 //! | `bios.NAME` | the attributes of the BIOS |
 //! | `boot.order` | the system, and its boot options if it does not order them by aliases |
+//! | `raid.volumes` | the volumes of each storage |
+//! | `raid.hot_spares` | the drives |
 //! | `boot.secure_boot` | the SecureBoot resource: what is in effect, if it shows that |
 //!
 //! So a subsystem costs a request only where a document names something of it. What a controller does not have, or does not
@@ -24,7 +26,7 @@ use crate::backend::ActError;
 use crate::backend::hardware::provided::EVERYTHING;
 use crate::backend::hardware::terms::Terms;
 use crate::design::NodeDesign;
-use crate::observed::HardwareSeen;
+use crate::observed::{FixedValue, HardwareSeen};
 
 /// The values of a machine, and the resources from which they were read.
 #[derive(Debug, Default)]
@@ -38,6 +40,8 @@ pub(super) struct HardwareReading {
     pub(super) manager: Option<Arc<str>>,
     /// The terms of the attributes of the BIOS, if they were read.
     pub(super) terms: Option<Arc<Terms>>,
+    /// The values of RAID that are enforced, not as designed, and cannot be made.
+    pub(super) fixed: Vec<FixedValue>,
     /// The error that ended the reading before its end.
     pub(super) error: Option<ActError>,
 }
@@ -60,7 +64,17 @@ impl Machine<'_> {
         let sections = node.hardware_sections();
         let wanted = sections.flat_map(|section| node.hardware(section));
         let wanted: Vec<Arc<str>> = wanted.map(|value| value.name).collect();
-        self.values_of(&wanted, system, drives).await
+        let mut reading = self.values_of(&wanted, system, drives).await;
+        if let Some(raid) = node.raid().filter(|_| reading.error.is_none()) {
+            match self.raid_values(node, &raid, system).await {
+                Ok((seen, fixed)) => {
+                    reading.seen.extend(seen);
+                    reading.fixed = fixed;
+                }
+                Err(error) => reading.error = Some(error),
+            }
+        }
+        reading
     }
 
     /// All values that other machines can have, too.

@@ -430,7 +430,7 @@ fn effects_of(
     let switched_on = (machine.power == PowerState::Off).then_some(Effect::PoweredOn);
     Ok(match order.step.id.kind {
         StepKind::Prepare => switched_on.into_iter().chain([Effect::Prepared]).collect(),
-        StepKind::Deploy => deployed(simulator, machine, order, node, step),
+        StepKind::Deploy => deployed(simulator, machine, order, node, step)?,
         StepKind::Destroy => destroyed(machine, order, node)?,
         StepKind::Relabel => relabelled(machine, order, node),
         StepKind::PowerOn => {
@@ -503,14 +503,47 @@ fn serviced(
     })
 }
 
-/// The effects of a deploy: it writes disks, switches the machine on, and brings its node and its members.
+/// The volumes that a deploy makes before it writes the system: those that the machine does not have yet.
+fn raid(
+    simulator: &Simulator,
+    machine: &Machine,
+    order: &Order,
+    node: &NodeDesign,
+) -> Result<Option<Effect>, ActError> {
+    let rows = &simulator.settings.hardware;
+    let made = values::course(rows, order, &node.name, true);
+    if let Some(name) = made.refused {
+        return permanent(format!(
+            "the controller of `{}` refuses `{name}`; no system was written",
+            node.name
+        ));
+    }
+    let shown = values::of_machine(rows, &node.name, machine);
+    let mut made = made.settings;
+    for wanted in values::wanted(order) {
+        let before = shown.get(&wanted.name);
+        if before == Some(&wanted.value) {
+            made.remove(&wanted.name);
+        } else if !made.contains_key(&wanted.name) {
+            return permanent(format!(
+                "`{}` was reported to be made, and its second reading shows {}, not {}; no system was written",
+                wanted.name,
+                before.map_or("nothing", |before| &**before),
+                wanted.value
+            ));
+        }
+    }
+    Ok((!made.is_empty()).then(|| Effect::HardwareSet(Box::new(made))))
+}
+
+/// The effects of a deploy: it makes volumes, writes disks, switches the machine on, and brings its node and its members.
 fn deployed(
     simulator: &Simulator,
     machine: &Machine,
     order: &Order,
     node: &NodeDesign,
     step: &str,
-) -> Vec<Effect> {
+) -> Result<Vec<Effect>, ActError> {
     let preserves = *order.step.given().preserve_local_storage();
     let first = machine.disks.first().map(|disk| disk.name.clone());
     let system = clean::system_disk(machine, node);
@@ -519,7 +552,8 @@ fn deployed(
         [] => first.as_slice(),
         named => named,
     };
-    let mut effects: Vec<Effect> = written.iter().cloned().map(Effect::WroteDisk).collect();
+    let mut effects: Vec<Effect> = raid(simulator, machine, order, node)?.into_iter().collect();
+    effects.extend(written.iter().cloned().map(Effect::WroteDisk));
     effects.extend((machine.power == PowerState::Off).then_some(Effect::PoweredOn));
     let cluster = &simulator.settings.cluster;
     let join = u64::try_from(cluster.durations.join.as_millis()).unwrap_or(u64::MAX);
@@ -531,7 +565,7 @@ fn deployed(
         uid: machine::uid_of(&node.name, &order.run, step),
         labels: (&*node.labels).into(),
     })));
-    effects
+    Ok(effects)
 }
 
 /// The effects of a teardown: it erases disks, and switches the machine off.

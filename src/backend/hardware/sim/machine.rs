@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::ledger::{Effect, Ledger, Operation};
-use crate::design::{Class, ClusterName, NodeDesign, NodeName, RunId};
+use crate::design::{Class, ClusterName, NodeDesign, NodeName, RunId, Section};
 use crate::identity::Proof;
 use crate::lifecycle::{OWN_STEPS, OfferedStep, PowerState, ProvisionState};
 use crate::observed::{Capability, ClusterNode, Disk, Fact, ObservedNode};
@@ -247,7 +247,7 @@ impl Machine {
 pub(super) static OFFERED: LazyLock<Arc<[OfferedStep]>> =
     LazyLock::new(|| OWN_STEPS.map(OfferedStep::from).into());
 
-const CAPABILITIES: [Capability; 11] = [
+const CAPABILITIES: [Capability; 12] = [
     Capability::Power,
     Capability::Prepare,
     Capability::Deploy,
@@ -259,6 +259,7 @@ const CAPABILITIES: [Capability; 11] = [
     Capability::Relabel,
     Capability::Service,
     Capability::RotatePassword,
+    Capability::Raid,
 ];
 
 pub(super) fn new_disk(node: &NodeName, name: &Arc<str>, size: u64) -> Disk {
@@ -288,12 +289,13 @@ pub(super) fn uuid_of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Arc<str> 
     ))
 }
 
-/// The digest of what a machine is made of: all of its design that asks for a redeploy when it changes.
+/// The digest of what a machine is made of: all of its design that asks for a redeploy when it changes, but for the volumes
+/// below it.
 pub(super) fn image_of(node: &NodeDesign) -> Arc<str> {
     let digests = node
         .digests
         .iter()
-        .filter(|(section, _)| section.class() == Class::Redeploy)
+        .filter(|(section, _)| section.class() == Class::Redeploy && *section != Section::Raid)
         .flat_map(|(section, digest)| [section.to_string(), digest.to_string()]);
     let digests: Vec<String> = digests.collect();
     Arc::from(hexadecimal(digests.iter().map(String::as_str)))

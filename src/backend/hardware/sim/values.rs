@@ -1,4 +1,4 @@
-//! Firmware, settings and parts of simulated machines: those that they come with, and what goes wrong if one is changed.
+//! Firmware, settings, volumes and parts of simulated machines: those that they come with, and what goes wrong if one is changed.
 //!
 //! | outcome | what happens if the value is changed |
 //! | --- | --- |

@@ -1,6 +1,7 @@
 //! The driver against a stand-in that answers as Ironic does, or as no server should.
 
 mod answers;
+mod raid;
 mod service;
 mod standin;
 mod versions;
@@ -20,7 +21,7 @@ use crate::guard::Guarded;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::Fact;
 use crate::step::{CleanStep, DeployStep, Parameters, Step, StepId, StepKind, of_settings};
-use standin::StandIn;
+use standin::{Makes, StandIn};
 
 const RUN: &str = "01J00000000000000000000001";
 

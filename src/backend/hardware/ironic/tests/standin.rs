@@ -33,6 +33,17 @@ pub(super) enum Service {
     LeavesOff,
 }
 
+/// The volumes after a step that makes some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Makes {
+    /// Those that it was told, of which Ironic shows no drives.
+    Volumes,
+    /// None, and it ends well.
+    Nothing,
+    /// Another level.
+    Others,
+}
+
 /// Shared by its clones.
 #[derive(Clone)]
 pub(super) struct StandIn(Arc<Mutex<StandInState>>);
@@ -53,6 +64,8 @@ pub(super) struct StandInState {
     /// The part of it that may not be read.
     pub(super) denied: Option<&'static str>,
     pub(super) service: Service,
+    /// The volumes that `raid.apply_configuration` makes.
+    pub(super) makes: Makes,
     /// Bodies of the requests for services.
     pub(super) serviced: Vec<Value>,
     /// The requests that are refused, by method and end of the path.
@@ -77,6 +90,7 @@ impl StandIn {
                 .map(|(name, value)| (name, value.to_owned()))
                 .into(),
             service: Service::Well,
+            makes: Makes::Volumes,
             serviced: Vec::new(),
             busy: None,
             newest: 115,
@@ -365,6 +379,25 @@ impl StandInState {
         }
     }
 
+    /// Carries out the step of a deploy that makes volumes.
+    fn make_volumes(&mut self, name: &str, body: &Value) {
+        let steps = body["deploy_steps"].as_array().into_iter().flatten();
+        for step in steps.filter(|step| step["interface"] == "raid") {
+            assert_eq!(step["args"]["delete_existing"], true);
+            let mut config = step["args"]["raid_config"].clone();
+            for disk in config["logical_disks"].as_array_mut().unwrap() {
+                let disk = disk.as_object_mut().unwrap();
+                disk.remove("number_of_physical_disks");
+                if self.makes == Makes::Others {
+                    disk.insert("raid_level".to_owned(), json!("5"));
+                }
+            }
+            if self.makes != Makes::Nothing {
+                self.nodes.get_mut(name).unwrap()["raid_config"] = config;
+            }
+        }
+    }
+
     /// Begins a service, whose end is decided already.
     fn serve_step(&mut self, name: &str, body: &Value) -> Reply {
         if self.nodes[name]["maintenance"] == true {
@@ -474,7 +507,10 @@ impl StandInState {
                     "manage" => ("verifying", "manageable"),
                     "provide" => ("cleaning", "available"),
                     "clean" => ("cleaning", "manageable"),
-                    "active" => ("deploying", "active"),
+                    "active" => {
+                        self.make_volumes(name, body);
+                        ("deploying", "active")
+                    }
                     "deleted" => ("deleting", "available"),
                     other => panic!("verb {other}"),
                 };

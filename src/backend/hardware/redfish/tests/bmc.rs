@@ -343,11 +343,7 @@ impl State {
                 200,
                 json!({"Members": [link(format!("{SYSTEM}/Storage/R0"))]}),
             ),
-            ("GET", ["Systems", "1", "Storage", "R0"]) => {
-                let drives = self.drives.iter();
-                let drives: Vec<_> = drives.map(|(id, _)| link(drive_path(id))).collect();
-                Reply::json(200, json!({"Id": "R0", "Drives": drives}))
-            }
+            ("GET", ["Systems", "1", "Storage", "R0"]) => Reply::json(200, self.storage()),
             ("GET", ["Systems", "1", "Storage", "R0", "Drives", id]) => self.drive(id),
             ("POST", ["Systems", "1", "Storage", "R0", "Drives", id, ..]) => self.erase(id),
             ("GET", ["TaskService"]) => {

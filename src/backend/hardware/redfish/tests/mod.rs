@@ -14,6 +14,7 @@ mod service;
 mod session;
 mod updates;
 mod values;
+mod volumes;
 
 use std::sync::PoisonError;
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::bmc::{State, link, refusal};
+use super::volumes::Storage;
 use crate::backend::http::tests::server::{Received, Reply};
 
 /// How an update or pending values are dealt with.
@@ -142,6 +143,8 @@ pub(super) struct Hardware {
     pub(super) shows_pending: bool,
     /// Properties of the UpdateService besides its action.
     pub(super) service: Value,
+    /// The volumes of its storage.
+    pub(super) storage: Storage,
     /// Bodies of the requests for updates, and of pending values.
     pub(super) asked: Vec<Value>,
     pub(super) patched: Vec<Value>,
@@ -168,6 +171,7 @@ impl Hardware {
             pending_values: Dealt::Well,
             shows_pending: false,
             service: json!({}),
+            storage: Storage::default(),
             asked: Vec::new(),
             patched: Vec::new(),
             pending: Map::new(),
@@ -180,6 +184,7 @@ impl Hardware {
     /// The machine was switched on: pending values and staged updates come about.
     pub(super) fn is_restarted(&mut self) {
         self.readings = Some(0);
+        self.storage.is_restarted();
         if let Some((report, truth)) = self.lie {
             if report == Report::Waits {
                 self.come_about(truth);
@@ -206,6 +211,9 @@ impl Hardware {
     /// Answers what is about it; `None`: something else.
     pub(super) fn answer(&mut self, received: &Received, parts: &[&str]) -> Option<Reply> {
         let inventory = "/redfish/v1/UpdateService/FirmwareInventory";
+        if let Some(reply) = self.storage.answer(received, parts) {
+            return Some(reply);
+        }
         Some(match (received.method.as_str(), parts) {
             ("GET", ["Systems", "1", "Bios"]) => {
                 let mut shown = self.attributes.clone();

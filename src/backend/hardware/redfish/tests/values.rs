@@ -30,6 +30,19 @@ fn resources() -> Vec<(&'static str, Value)> {
     ]
 }
 
+impl super::bmc::State {
+    /// The storage of its drives, which can have volumes.
+    pub(super) fn storage(&self) -> Value {
+        let link =
+            |path: &str| json!({"@odata.id": format!("/redfish/v1/Systems/1/Storage/R0/{path}")});
+        let drives = self.drives.iter();
+        let drives: Vec<Value> = drives
+            .map(|(id, _)| link(&format!("Drives/{id}")))
+            .collect();
+        json!({"Id": "R0", "Drives": drives, "Volumes": link("Volumes")})
+    }
+}
+
 fn drift(seen: &ObservedNode) -> Vec<String> {
     seen.drift.iter().map(PartDrift::to_string).collect()
 }
