@@ -533,7 +533,7 @@ impl Explainer<'_> {
             Cause::Etcd => {
                 let silent = self.silent_members(node);
                 if silent.is_empty() {
-                    // Which of them is out is seen beside the others.
+                    // The others show which of them is out.
                     return vec![way(what, Some("trueup status".to_owned()))];
                 }
                 let ways = silent.into_iter().map(|(member, is_off)| match is_off {

@@ -457,10 +457,10 @@ pub(in crate::backend) async fn again<T, F: Future<Output = Result<T, ApiError>>
     const RETRIES: usize = 2;
     const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(2));
     /// Half of what a request may take.
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const LONGEST: Duration = Duration::from_secs(30);
     let begun = tokio::time::Instant::now();
     ask.retry(policy(DELAYS.0, DELAYS.1, ()).with_max_times(RETRIES))
-        .when(|error| error.passes() && begun.elapsed() < PATIENCE)
+        .when(|error| error.passes() && begun.elapsed() < LONGEST)
         .notify(|error, wait| log::trace!("{error}: again in {wait:.1?}"))
         .await
 }

@@ -91,7 +91,7 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
             let has_near = near.as_ref().is_some_and(|near| !near.hints.is_empty());
             Err(near.filter(|_| has_near).unwrap_or(failure))
         }
-        // A field by its name alone, also where there is no site.
+        // A field by its name alone, also outside of a site.
         Err(failure) => match schema::fields_named(word).as_slice() {
             [] => Err(failure),
             [only] => field(context, command, only),
