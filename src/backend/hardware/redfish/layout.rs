@@ -6,9 +6,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::resource::Resource;
-use super::volumes::Unit;
 use crate::backend::http::plain;
 use crate::design::{Raid, RaidDrives, RaidVolume};
+
+/// A storage, with what it is asked about.
+#[derive(Debug)]
+pub(super) struct Unit {
+    pub(super) resource: Resource,
+    /// The collection of its volumes, if it has one.
+    pub(super) collection: Option<Resource>,
+    pub(super) volumes: Vec<Resource>,
+    /// Its drives that are there.
+    pub(super) drives: Vec<Resource>,
+}
+
+impl Unit {
+    /// The RAID levels that it lists; `None`: it lists none.
+    pub(super) fn levels(&self) -> Option<Vec<&str>> {
+        let levels = self
+            .resource
+            .texts("/StorageControllers/0/SupportedRAIDTypes");
+        (!levels.is_empty()).then_some(levels)
+    }
+}
 
 /// A volume to be made.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::layout::{Placed, layout};
+use super::layout::{Placed, Unit, layout};
 use super::machine::Machine;
 use super::resource::{Part, Resource, last};
 use super::service::{Tried, best_time};
@@ -30,26 +30,7 @@ const GIB: u64 = 1 << 30;
 /// The times at which a storage can make volumes, the best first.
 const TIMES: [&str; 2] = ["Immediate", "OnReset"];
 
-/// A storage, with what it is asked about.
-#[derive(Debug)]
-pub(super) struct Unit {
-    pub(super) resource: Resource,
-    /// The collection of its volumes, if it has one.
-    pub(super) collection: Option<Resource>,
-    pub(super) volumes: Vec<Resource>,
-    /// Its drives that are there.
-    pub(super) drives: Vec<Resource>,
-}
-
 impl Unit {
-    /// The RAID levels that it lists; `None`: it lists none.
-    pub(super) fn levels(&self) -> Option<Vec<&str>> {
-        let levels = self
-            .resource
-            .texts("/StorageControllers/0/SupportedRAIDTypes");
-        (!levels.is_empty()).then_some(levels)
-    }
-
     /// The drives that stand by; `None`: no drive shows whether it does.
     fn spares(&self) -> Option<usize> {
         let kinds = self.drives.iter();
