@@ -310,8 +310,15 @@ fn is_in_fixed_words(diagnostic: &Diagnostic) -> bool {
 
 /// A diagnostic of a file that git does not track.
 fn without_content(mut diagnostic: Diagnostic) -> Diagnostic {
-    if is_of_a_field(&diagnostic) || is_in_fixed_words(&diagnostic) {
+    if is_of_a_field(&diagnostic) {
         return diagnostic;
+    }
+    const UNTRACKED: &str =
+        "git does not track this file, so that nothing of it is quoted: `git add` it";
+    if is_in_fixed_words(&diagnostic) {
+        let own = diagnostic.hint.take().into_iter();
+        let both: Vec<String> = own.chain([UNTRACKED.to_owned()]).collect();
+        return diagnostic.hint(both.join("; "));
     }
     let code = diagnostic.code.0;
     if code.starts_with("yaml-") || code.starts_with("envelope-") {
@@ -332,8 +339,7 @@ fn without_content(mut diagnostic: Diagnostic) -> Diagnostic {
     }
     match diagnostic.hint {
         Some(_) => diagnostic,
-        None => diagnostic
-            .hint("git does not track this file, so that nothing of it is quoted: `git add` it"),
+        None => diagnostic.hint(UNTRACKED),
     }
 }
 

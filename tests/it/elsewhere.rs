@@ -159,7 +159,7 @@ fn a_redeploy_of_the_control_plane_is_resumed_in_another_clone_wherever_it_was_k
         assert_eq!(ended.code, 137, "{step}: {ended:?}");
         let second = clone(&first, &origin);
         // The way out names the flags that have to be given again.
-        let told = second.run(&["status"]).with(0).stdout;
+        let told = second.run(&["status"]).with(0).stderr;
         assert!(told.contains("`--allow-redeploy all`"), "{step}: {told}");
         second
             .run(&["apply", "--resume", "--allow-redeploy", "all"])
