@@ -462,7 +462,8 @@ pub(super) fn resolve(
     checkout.resolve(word)
 }
 
-/// The same for commands that go without a remote: where it cannot be asked they warn, and take the newest that is here.
+/// The commit of a revision word for commands that go without a remote: where it cannot be asked they warn, and take the
+/// newest that is here.
 ///
 /// # Errors
 ///

@@ -109,7 +109,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What the scanner complains of at the key after a line that has no colon.
+/// The complaints of the scanner at the key after a line that has no colon.
 const MISSING_COLON: [&str; 2] = ["mapping values are not allowed", "simple key expect"];
 
 /// The scanner's complaint as a diagnostic; `offset` is where it was raised, and `bracket` the one that is open there.

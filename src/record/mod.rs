@@ -348,7 +348,7 @@ impl NodeRecord {
         self.reason_to_assume().unwrap_or("adopted")
     }
 
-    /// What an operator gave as the reason to take it as it was.
+    /// The reason that an operator gave to take it as it was.
     #[must_use]
     pub fn reason_to_assume(&self) -> Option<&str> {
         match &self.known {

@@ -34,7 +34,7 @@ pub fn closed_now(time: &dyn Timekeeper, guards: &Guards, plan: &Plan) -> Option
     }
 }
 
-/// The same of a saved plan, by the windows that held when it was made.
+/// Why nothing of a saved plan begins now, by the windows that held when it was made.
 pub fn closed_for_saved(time: &dyn Timekeeper, plan: &Plan) -> Option<Error> {
     let windows = plan.guards.maintenance_windows();
     let may_leave = !plan.guards.forbid("outside-windows");

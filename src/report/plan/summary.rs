@@ -122,17 +122,24 @@ pub fn summary(plan: &Plan) -> Vec<String> {
     }
     if let Some(time) = time(plan).filter(|_| done > 0) {
         let touches = forecast::etcd(plan).map_or_else(String::new, |etcd| format!(", {etcd}"));
-        let waves = summary.waves.map_or_else(String::new, |size| {
-            let (waves, reason) = words::waves(size);
-            let action = plan.request.action;
-            let stays =
-                [Action::PowerOff, Action::Drain, Action::ShutdownKubelet].contains(&action);
-            let stay = if stays { ", and each stays down" } else { "" };
-            format!("; {waves} ({reason}){stay}")
-        });
+        let waves = in_waves(plan);
         lines.push(format!("{time}{touches}{waves}."));
     }
     lines
+}
+
+/// The size of its waves and why, and whether their machines come back.
+fn in_waves(plan: &Plan) -> String {
+    let Some(size) = plan.summary.waves else {
+        return String::new();
+    };
+    let (waves, reason) = words::waves(size);
+    let leaves_down = [Action::PowerOff, Action::Drain, Action::ShutdownKubelet];
+    let stay = match leaves_down.contains(&plan.request.action) {
+        true => ", and each stays down",
+        false => "",
+    };
+    format!("; {waves} ({reason}){stay}")
 }
 
 /// How long a run takes: half of the runs less than the first figure, nine of ten less than the second.
