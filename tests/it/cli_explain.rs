@@ -285,7 +285,7 @@ fn who_ends_a_refusal_is_named_with_its_command() {
     // What it names ends the refusal.
     fixture
         .checkout
-        .write("policy.yaml", &policy.replace("edge-2", "edge-3"));
+        .write("policy.yaml", policy.replace("edge-2", "edge-3"));
     fixture.checkout.commit("Another one");
     fixture
         .run(&["apply", "guards", "--yes", "--allow-loosening"])
