@@ -126,8 +126,8 @@ impl Beyond {
     /// Leaves out the machines that are in the middle of what was allowed, of which nothing is in service, and those that
     /// wait for them.
     fn without_half_done(mut self, plan: &Plan, planned: &Planned, allowed: &Options) -> Self {
-        let changes = plan.changes.iter();
-        let changes: FxHashMap<_, _> = changes.map(|change| (&change.node, change)).collect();
+        let changes = by_node(plan);
+        let waiting = waiting_for_etcd(plan, planned);
         let action = plan.request.action;
         self.nodes.retain(|node, differences| {
             let designed = planned.guarded.nodes.contains_key(node);
@@ -148,8 +148,7 @@ impl Beyond {
                 _ => (false, EffectPart::Steps),
             };
             let within = differences.iter().all(|each| each.part <= most);
-            let is_under_way =
-                is_out_of_service(planned, node) || is_next_of_etcd(plan, planned, node);
+            let is_under_way = is_out_of_service(planned, node) || waiting.contains(node);
             !(is_allowed && within && is_under_way)
         });
         self
@@ -222,34 +221,50 @@ fn is_out_of_service(planned: &Planned, node: &NodeName) -> bool {
     carries_none && seen.maintenance.is_none() && seen.retired.is_none() && !seen.protected
 }
 
-/// Whether nothing but etcd keeps a machine in a plan made now, and that only since machines of the run are away: the run has
-/// them back before it begins with this one, and whether etcd bears its loss is judged again then.
-fn is_next_of_etcd(plan: &Plan, planned: &Planned, node: &NodeName) -> bool {
-    let mut changes = planned.plan.changes.iter();
-    let now = changes.find(|change| change.node == *node);
-    let block = now.and_then(|change| change.blocked.as_ref());
-    let is_kept = block.is_some_and(|block| block.cause == Cause::Etcd && block.flag.is_none());
-    let Some(seen) = planned.observations.as_ref().filter(|_| is_kept) else {
-        return false;
+/// The changes of a plan, by node.
+fn by_node(plan: &Plan) -> FxHashMap<&NodeName, &Change> {
+    let changes = plan.changes.iter();
+    changes.map(|change| (&change.node, change)).collect()
+}
+
+/// The machines that nothing but etcd keeps in a plan made now, and that only since machines of the run are away: the run has
+/// those back before it begins with these, and whether etcd bears their loss is judged again then.
+fn waiting_for_etcd(plan: &Plan, planned: &Planned) -> FxHashSet<NodeName> {
+    let Some(seen) = &planned.observations else {
+        return FxHashSet::default();
     };
+    let is_kept = |change: &&Change| {
+        let block = change.blocked.as_ref();
+        block.is_some_and(|block| block.cause == Cause::Etcd && block.flag.is_none())
+    };
+    let mut kept = planned.plan.changes.iter().filter(is_kept).peekable();
+    if kept.peek().is_none() {
+        return FxHashSet::default();
+    }
     let of_run = taken_out(plan);
-    let clusters = planned.guarded.guards().etcd_clusters.iter();
-    let has = |cluster: &&EtcdCluster| cluster.members.iter().any(|member| member.node == *node);
-    let silent: Vec<&NodeName> = clusters
-        .filter(has)
-        .flat_map(|cluster| {
-            let answers = seen.etcd.get(&cluster.name).map(|seen| &seen.answers);
-            let is_silent = move |member: &&EtcdMember| {
-                let answer = answers.and_then(|answers| answers.get(&member.name));
-                let answer = answer.and_then(Fact::known);
-                answer.is_none_or(|answer| !answer.decides)
-            };
-            cluster.members.iter().filter(is_silent)
-        })
-        .map(|member| &member.node)
-        .collect();
-    let is_of_run = |member: &&NodeName| *member != node && of_run.contains(*member);
-    !silent.is_empty() && silent.iter().all(is_of_run)
+    let clusters = &planned.guarded.guards().etcd_clusters;
+    let waits = |node: &&NodeName| {
+        let has =
+            |cluster: &&EtcdCluster| cluster.members.iter().any(|member| member.node == **node);
+        let silent: Vec<&NodeName> = clusters
+            .iter()
+            .filter(has)
+            .flat_map(|cluster| {
+                let answers = seen.etcd.get(&cluster.name).map(|seen| &seen.answers);
+                let is_silent = move |member: &&EtcdMember| {
+                    let answer = answers.and_then(|answers| answers.get(&member.name));
+                    let answer = answer.and_then(Fact::known);
+                    answer.is_none_or(|answer| !answer.decides)
+                };
+                cluster.members.iter().filter(is_silent)
+            })
+            .map(|member| &member.node)
+            .collect();
+        let is_of_run = |member: &&NodeName| *member != *node && of_run.contains(*member);
+        !silent.is_empty() && silent.iter().all(is_of_run)
+    };
+    let kept = kept.map(|change| &change.node);
+    kept.filter(waits).cloned().collect()
 }
 
 fn covered(
@@ -261,9 +276,7 @@ fn covered(
     let Beyond { nodes, site } = beyond;
     let (refused, is_harmful) = not_covered(plan, &planned.plan, &nodes);
     let mut refusals = site;
-    let changes = planned.plan.changes.iter();
-    let changes: FxHashMap<&NodeName, &Change> =
-        changes.map(|change| (&change.node, change)).collect();
+    let changes = by_node(&planned.plan);
     for (node, mut differences) in nodes {
         let is_held = changes.get(&node).is_some_and(|change| is_held(change));
         if is_harmful.contains(&node) && !is_of_run(planned, &node, run) && !is_held {
