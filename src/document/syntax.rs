@@ -140,7 +140,9 @@ pub(super) fn explain(
     }
     let bracket = bracket.filter(|_| !info.contains("quoted scalar"));
     if let Some(bracket) = bracket
-        && text[bracket as usize..offset as usize].contains('\n')
+        && text
+            .get(bracket as usize..offset as usize)
+            .is_some_and(|between| between.contains('\n'))
         && !is_closed_later(text, offset)
     {
         return unclosed(source, text, bracket);

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::input::Input;
 use super::item::Item;
 use crate::design::{NodeDesign, NodeName};
-use crate::record::{NodeRecord, Phase};
+use crate::record::NodeRecord;
 
 /// Addresses of a machine, in one form for each.
 pub(super) fn of_machine(node: &NodeDesign) -> impl Iterator<Item = IpAddr> {
@@ -80,12 +80,7 @@ pub(super) fn judge<'a>(input: &Input<'_>, mut items: Vec<Item<'a>>) -> Vec<Item
 
 /// The design by which a machine was built that its record has as carrying a system.
 fn built<'i>(input: &Input<'i>, name: &NodeName, record: &NodeRecord) -> Option<&'i NodeDesign> {
-    let carries = match record.phase {
-        Phase::Deployed => true,
-        Phase::Failed | Phase::Unknown => !record.digests.is_empty(),
-        Phase::NotStarted | Phase::Prepared => false,
-    };
-    let revision = record.revision.as_ref().filter(|_| carries)?;
+    let revision = record.revision.as_ref().filter(|_| record.has_system())?;
     let design = input.designs.get(revision)?;
     design.nodes.get(name).map(|node| &**node)
 }

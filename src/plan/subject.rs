@@ -250,11 +250,7 @@ impl<'a> Subject<'a> {
 
     /// Whether its record holds an applied design, whatever its backend calls it now.
     fn was_in_service(&self) -> bool {
-        self.record.is_some_and(|record| match record.phase {
-            Phase::Deployed => true,
-            Phase::Failed | Phase::Unknown => !record.digests.is_empty(),
-            Phase::NotStarted | Phase::Prepared => false,
-        })
+        self.record.is_some_and(NodeRecord::has_system)
     }
 
     /// The sections of its design that it was observed to be equal to: those that its backend compares, and its labels.

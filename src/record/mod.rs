@@ -342,6 +342,16 @@ impl NodeRecord {
         }
     }
 
+    /// Whether its machine carries a system by an applied design, whatever became of the last step.
+    #[must_use]
+    pub fn has_system(&self) -> bool {
+        match self.phase {
+            Phase::Deployed => true,
+            Phase::Failed | Phase::Unknown => !self.digests.is_empty(),
+            Phase::NotStarted | Phase::Prepared => false,
+        }
+    }
+
     /// By what it is assumed to be as recorded: an adoption, or what an operator gave as the reason.
     #[must_use]
     pub fn assumed_by(&self) -> &str {

@@ -19,7 +19,7 @@ use crate::cli::{Failure, FailureKind};
 use crate::design::{BackendKind, Guards, NodeDesign, NodeName, SiteName};
 use crate::document::{Node, to_json};
 use crate::observed::Observations;
-use crate::record::{NodeRecord, Phase, Place, Store};
+use crate::record::{NodeRecord, Place, Store};
 use crate::report::{Visible, counted};
 use crate::repository::{CommitId, Repository};
 use crate::reservation::Reservations;
@@ -312,11 +312,7 @@ fn seeded(
         Seed {
             node,
             design,
-            is_recorded: record.is_some_and(|record| match record.phase {
-                Phase::Deployed => true,
-                Phase::Failed | Phase::Unknown => !record.digests.is_empty(),
-                Phase::NotStarted | Phase::Prepared => false,
-            }),
+            is_recorded: record.is_some_and(NodeRecord::has_system),
         }
     });
     let none = Observations::default();
