@@ -449,6 +449,29 @@ fn independent_groups_run_side_by_side_and_never_send_a_node_twice() {
 }
 
 #[test]
+fn a_gate_counts_a_machine_that_a_group_beside_it_is_building_for_a_later_gate_of_its_own() {
+    let of = |name, nodes: &[&str]| group(name, true, &[], (Some(100), None, None), nodes);
+    let mut site = Site::of(vec![of("one", &["b"]), of("two", &["a", "b"])]);
+    site.redeploys = [("a".into(), 1), ("b".into(), 2)].into();
+    site.options.parallel_groups = 2;
+    let fixture = Fixture::new([("prepare/one/b", Act::Take(7000))]);
+    let (finished, heard, _) = run(&site.plan(), &fixture);
+    let judged: Vec<_> = heard
+        .events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::GateEvaluated {
+                group, successful, ..
+            } => Some((group.as_str(), *successful)),
+            _ => None,
+        })
+        .collect();
+    // The first gate of `two` is judged while `b` is torn down, and before `one` has prepared it.
+    assert_eq!(judged[0], ("two", 2), "{judged:?}");
+    assert_eq!(finished.outcome, Outcome::Succeeded);
+}
+
+#[test]
 fn a_run_of_which_no_node_succeeds_has_failed_whatever_the_criteria() {
     let site = Site::of(vec![group(
         "g",
