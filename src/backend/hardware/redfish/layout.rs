@@ -21,6 +21,16 @@ pub(super) struct Unit {
 }
 
 impl Unit {
+    /// The drives that stand by; `None`: no drive shows whether it does.
+    pub(super) fn spares(&self) -> Option<usize> {
+        let kinds = self.drives.iter();
+        let mut kinds = kinds
+            .filter_map(|drive| drive.text("/HotspareType"))
+            .peekable();
+        kinds.peek()?;
+        Some(kinds.filter(|kind| *kind != "None").count())
+    }
+
     /// The RAID levels that it lists; `None`: it lists none.
     pub(super) fn levels(&self) -> Option<Vec<&str>> {
         let levels = self
@@ -70,6 +80,12 @@ pub(super) fn layout<'a>(raid: &'a Raid, units: &'a [Unit]) -> Result<Vec<Placed
     let spares = usize::try_from(raid.hot_spares.unwrap_or(0)).unwrap_or(usize::MAX);
     match placed.first_mut() {
         Some(first) if spares > 0 => {
+            if first.unit.spares().is_none() {
+                return Err(format!(
+                    "no drive of storage `{}` shows whether it stands by as a hot spare",
+                    plain(first.unit.resource.id(), 60)
+                ));
+            }
             let size = first.drives.iter().map(|drive| capacity(drive)).max();
             let fits = |drive: &&Resource| Some(capacity(drive)) >= size;
             let mut free: Vec<&Resource> = free(first.unit, &used).filter(fits).collect();
@@ -239,7 +255,7 @@ mod tests {
         let drive = |(name, size): &(&str, u64)| {
             resource(
                 &format!("/{id}/{name}"),
-                json!({"Id": name, "CapacityBytes": size}),
+                json!({"Id": name, "CapacityBytes": size, "HotspareType": (id == "R0").then_some("None")}),
             )
         };
         Unit {

@@ -6,6 +6,7 @@
 //! Nothing is noted of the making: it is begun anew at any point, by what the storages show. Volumes that are as designed are left;
 //! else all are deleted, and those of the design made. What a task reports is told, and only what is read afterwards counts.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::backend::{ActError, Order};
 use crate::design::{
     HOT_SPARES, NodeDesign, Raid, RaidDrives, RaidLevel, Section, ShownVolume, VOLUMES,
 };
+use crate::diagnostic::counted;
 use crate::observed::{FixedValue, HardwareSeen};
 
 const GIB: u64 = 1 << 30;
@@ -31,16 +33,6 @@ const GIB: u64 = 1 << 30;
 const TIMES: [&str; 2] = ["Immediate", "OnReset"];
 
 impl Unit {
-    /// The drives that stand by; `None`: no drive shows whether it does.
-    fn spares(&self) -> Option<usize> {
-        let kinds = self.drives.iter();
-        let mut kinds = kinds
-            .filter_map(|drive| drive.text("/HotspareType"))
-            .peekable();
-        kinds.peek()?;
-        Some(kinds.filter(|kind| *kind != "None").count())
-    }
-
     /// Its volumes, without drives that are passed through.
     fn real_volumes(&self) -> impl Iterator<Item = (&Resource, ShownVolume)> {
         let volumes = self.volumes.iter();
@@ -159,9 +151,7 @@ impl Machine<'_> {
         until: Instant,
     ) -> Result<(), ActError> {
         let units = self.units(&self.read_system().await?, true).await?;
-        let seen = shown_values(raid, &units);
-        let mut designed = node.hardware(Section::Raid).into_iter();
-        if designed.all(|each| seen.get(&each.name) == Some(&each.value)) {
+        if is_made(raid, &units) {
             order.reporter.progress("it has its RAID volumes already");
             return Ok(());
         }
@@ -257,10 +247,21 @@ impl Machine<'_> {
                         let shown = units.iter().flat_map(Unit::real_volumes);
                         let shown: Vec<String> =
                             shown.map(|(_, shown)| shown.to_string()).collect();
-                        let shown = match shown.is_empty() {
+                        let mut shown = match shown.is_empty() {
                             true => "no RAID volume".to_owned(),
                             false => shown.join("; "),
                         };
+                        let spares = units
+                            .iter()
+                            .filter_map(Unit::spares)
+                            .reduce(|one, other| one + other);
+                        if let Some(spares) = spares {
+                            let _ = write!(
+                                shown,
+                                ", and {}",
+                                counted(spares, "hot spare", "hot spares")
+                            );
+                        }
                         let reports = match tried.reports.is_empty() {
                             true => String::new(),
                             false => format!(" ({})", tried.reports.join("; ")),

@@ -1,9 +1,11 @@
 //! RAID volumes that a deploy makes: never a success that the storage does not show, and no system on other ones.
 
+use std::collections::BTreeSet;
+
 use super::bmc::{link, refusal};
 use super::*;
 use crate::backend::http::tests::server::Received;
-use crate::design::VOLUMES;
+use crate::design::{HOT_SPARES, VOLUMES};
 use crate::observed::PartDrift;
 
 /// How a storage deals with a volume that is asked for.
@@ -21,6 +23,8 @@ pub(super) enum Makes {
     Fails,
     /// It makes another level.
     Other,
+    /// It leaves out the drives that are to stand by.
+    NoSpares,
     /// It refuses the request.
     Refuses,
 }
@@ -30,6 +34,8 @@ pub(super) enum Makes {
 pub(super) struct Storage {
     pub(super) volumes: Vec<(usize, Value)>,
     pub(super) makes: Makes,
+    /// The drives that stand by; `None`: drives do not show that.
+    pub(super) spares: Option<BTreeSet<String>>,
     pending: Vec<Pending>,
     /// The requests for volumes.
     pub(super) asked: Vec<Value>,
@@ -62,6 +68,15 @@ impl Storage {
             Pending::Made(mut volume) => {
                 if self.makes == Makes::Other {
                     volume["RAIDType"] = json!("RAID0");
+                }
+                if self.makes != Makes::NoSpares
+                    && let Some(spares) = &mut self.spares
+                {
+                    let links = volume["Links"]["DedicatedSpareDrives"].as_array();
+                    let paths = links.into_iter().flatten();
+                    let paths = paths.filter_map(|link| link["@odata.id"].as_str());
+                    spares
+                        .extend(paths.filter_map(|path| Some(path.rsplit_once('/')?.1.to_owned())));
                 }
                 self.make(volume);
             }
@@ -153,10 +168,13 @@ impl Storage {
 
 const DESIGNED: &str = "RAID1 of 2 drives, 447 GiB";
 
-fn document(mode: &str, volume: &str) -> String {
+fn document(mode: &str, raid: &str) -> String {
+    let raid = match raid.contains("volumes:") {
+        true => raid.to_owned(),
+        false => format!("volumes: [{raid}]"),
+    };
     format!(
-        "---\nschema: trueup/Hardware/v1\nmetadata: {{name: all}}\ndata:\n  mode: {mode}\n  \
-         raid: {{volumes: [{volume}]}}\n"
+        "---\nschema: trueup/Hardware/v1\nmetadata: {{name: all}}\ndata:\n  mode: {mode}\n  raid: {{{raid}}}\n"
     )
 }
 
@@ -164,6 +182,7 @@ const VOLUME: &str = "{name: root, level: RAID1, drives: 2, size_gib: 447}";
 
 async fn machine(volume: &str, change: impl FnOnce(&mut Storage)) -> (Bmc, Site) {
     let bmc = Bmc::start().await;
+    bmc.state().drives.push(("D3", Erase::Yes));
     {
         let mut state = bmc.state();
         state.is_on = true;
@@ -253,6 +272,55 @@ async fn a_deploy_makes_volumes_before_it_writes_the_system_whatever_their_task_
     assert!(!asked(&bmc).iter().any(|line| line.contains("Volumes")));
 }
 
+/// A volume, and a drive that stands by for it.
+const SPARE: &str =
+    "volumes: [{name: root, level: RAID1, drives: 2, size_gib: 447}], hot_spares: 1";
+
+#[tokio::test]
+async fn a_hot_spare_is_made_with_the_first_volume_and_read_again() {
+    let settings = [(HOT_SPARES, "1"), (VOLUMES, DESIGNED)];
+    let deploy = async |site: &Site| {
+        site.carried_out(StepKind::Deploy, Some(of_settings(&settings)), Vec::new())
+            .await
+    };
+    let shows = |storage: &mut Storage| storage.spares = Some(BTreeSet::new());
+    let (bmc, site) = machine(SPARE, shows).await;
+    deploy(&site).await.unwrap();
+    {
+        let mut state = bmc.state();
+        let storage = &state.hardware().storage;
+        assert_eq!(
+            storage.asked[0]["Links"]["DedicatedSpareDrives"],
+            json!([link(format!("{SYSTEM}/Storage/R0/Drives/D3"))])
+        );
+    }
+    assert!(site.see().await[0].drift.is_empty());
+    // What it has already is not made again.
+    deploy(&site).await.unwrap();
+    assert_eq!(bmc.state().hardware().storage.asked.len(), 1);
+
+    let (bmc, site) = machine(SPARE, |storage| {
+        shows(storage);
+        storage.makes = Makes::NoSpares;
+    })
+    .await;
+    let error = deploy(&site).await.unwrap_err().to_string();
+    assert!(
+        error.contains("447 GiB, on R0, and 0 hot spares"),
+        "{error}"
+    );
+    assert!(!asked(&bmc).iter().any(|line| line.starts_with("PATCH")));
+
+    // Drives that do not show it could never prove it: nothing is deleted for that.
+    let (bmc, site) = machine(SPARE, |storage| storage.has("RAID1")).await;
+    let seen = &site.see().await[0];
+    let why = "no drive of storage `R0` shows whether it stands by as a hot spare";
+    assert_eq!(&*seen.fixed[0].reason, why);
+    let error = deploy(&site).await.unwrap_err().to_string();
+    assert!(error.contains(why), "{error}");
+    assert!(asked(&bmc).is_empty());
+}
+
 #[tokio::test]
 async fn no_system_is_written_on_other_volumes_than_designed() {
     let table = [
@@ -277,8 +345,8 @@ async fn no_system_is_written_on_other_volumes_than_designed() {
 async fn what_cannot_be_made_is_told_in_the_plan_and_refused_before_anything_is_changed() {
     let table = [
         (
-            "{name: root, level: RAID5, drives: 3}",
-            "no storage has 3 free drives of one kind for volume `root`",
+            "{name: root, level: RAID5, drives: 4}",
+            "no storage has 4 free drives of one kind for volume `root`",
         ),
         (
             "{name: root, level: RAID1, drives: 2, controller: R9}",
