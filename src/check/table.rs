@@ -71,6 +71,7 @@ rules! {
     world::held: "check-held", World, World, "a machine in maintenance is left alone, and none is deployed over";
     world::reserved: "check-reserved", World, World, "nothing is done on a machine that a person has reserved";
     world::expected: "check-expected", World, World, "no machine is deployed without the parts that the policy demands";
+    world::addresses: "check-addresses", World, World, "no machine is built with an address that another one still has";
     teardown::observed: "check-leaves", World, World, "a machine that is in a cluster leaves it before it is destroyed";
     world::relied_on: "check-relies-on", World, World, "what a step relies on is in `relies_on`, with the value observed";
     world::ids: "check-observed-ids", World, World, "node UID, member id and cluster id are those observed";

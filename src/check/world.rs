@@ -1,6 +1,7 @@
 //! The world: what steps rely on is written down, is what was observed, and nothing unknown is acted on.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -13,7 +14,7 @@ use crate::identity::Proof;
 use crate::observed::{EtcdSeen, Fact, Observations, ObservedNode};
 use crate::plan::{Action, ChangeKind, FactName, FactSubject, Precondition, Relation};
 use crate::record::Phase;
-use crate::step::{Effect, StepKind};
+use crate::step::{Effect, StepKind, Wait};
 
 /// Whether a step asks a machine for something.
 fn acts(view: &View<'_>, position: usize) -> bool {
@@ -169,15 +170,67 @@ pub(super) fn held(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
 }
 
-/// A machine that a person works on is left alone by every plan, whatever its action; that it is observed is no act.
-pub(super) fn reserved(view: &View<'_>, found: &mut Found<'_, '_>) {
-    let Some(world) = view.world else { return };
-    // Under the name that the plan gives it, too.
+/// The names that machines get, by those that they have in the records.
+fn renames<'a>(view: &View<'a>) -> FxHashMap<&'a NodeName, &'a NodeName> {
     let renames = view.of_kind(StepKind::Rename).filter_map(|at| {
         let before = view.given(at).renamed_from().as_ref()?;
         Some((before, view.step(at).id.node.as_ref()?))
     });
-    let renames: FxHashMap<&NodeName, &NodeName> = renames.collect();
+    renames.collect()
+}
+
+/// No machine is built with an address of another one whose system is still there: that one is torn down first, and is not
+/// built again in the same run.
+pub(super) fn addresses(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let Some(world) = view.world else { return };
+    let address = |text: &Arc<str>| text.split('/').next()?.parse::<IpAddr>().ok();
+    let mut built: FxHashMap<IpAddr, usize> = FxHashMap::default();
+    for at in view.of_kind(StepKind::Deploy) {
+        let node = view.step(at).id.node.as_ref();
+        let design = node.and_then(|node| view.designed(node.as_str()));
+        let own = design.into_iter().flat_map(|node| node.addresses.values());
+        built.extend(own.filter_map(address).map(|each| (each, at)));
+    }
+    if built.is_empty() {
+        return;
+    }
+    let renames = renames(view);
+    let carries = world
+        .records
+        .iter()
+        .filter(|(_, record)| record.has_system() && !record.is_torn_down());
+    for (holder, _) in carries {
+        let own = view.applied(holder.as_str()).into_iter();
+        let own = own.flat_map(|node| node.addresses.values());
+        for address in own.filter_map(address) {
+            let Some(deploy) = built.get(&address).copied() else {
+                continue;
+            };
+            let heir = view.step(deploy).id.node.as_ref();
+            if heir == Some(holder) || heir == renames.get(holder).copied() {
+                continue;
+            }
+            let mut steps = view.of_node(holder.as_str()).iter();
+            let is_gone = !view.has(holder.as_str(), StepKind::Deploy)
+                && steps.any(|at| {
+                    view.kind(*at) == StepKind::Destroy && view.is_after(deploy, *at, Wait::Success)
+                });
+            if !is_gone {
+                let heir = heir.map_or("", NodeName::as_str);
+                found.add(
+                    [deploy],
+                    format!("`{heir}` is built with {address}, which `{holder}` has"),
+                );
+            }
+        }
+    }
+}
+
+/// A machine that a person works on is left alone by every plan, whatever its action; that it is observed is no act.
+pub(super) fn reserved(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let Some(world) = view.world else { return };
+    // Under the name that the plan gives it, too.
+    let renames = renames(view);
     for (node, reservation) in &world.reservations.nodes {
         let names = [Some(node), renames.get(node).copied()];
         let names = names.into_iter().flatten();

@@ -255,6 +255,12 @@ const BROKEN: &[(&str, Breaks)] = &[
         site.guards.policy.demands_expected_hardware = true;
         site.seen("w4").unread_parts = Some(Arc::from("no answer"));
     }),
+    ("check-addresses", |site, _| {
+        let own = |address: &str| vec![(Arc::from("oam"), Arc::from(address))].into();
+        site.designed("w4").addresses = own("10.0.0.7");
+        let holder = Arc::make_mut(site.old.nodes.get_mut("w7").unwrap());
+        holder.addresses = own("10.0.0.7/24");
+    }),
     ("check-leaves", |site, _| {
         site.seen("w2").cluster = in_cluster("old")
     }),
@@ -334,6 +340,17 @@ const ALSO_BROKEN: &[(&str, &str, Breaks)] = &[
         "check-identity",
         "`w1` is unverified: nothing names it",
         |site, _| site.seen("w1").proof = Proof::Unverified(Arc::from("nothing names it")),
+    ),
+    (
+        "check-addresses",
+        "`w4` is built with 10.0.0.8, which `w1` has",
+        |site, _| {
+            // It is built again, but nothing has this one wait for it.
+            let own = |address: &str| vec![(Arc::from("oam"), Arc::from(address))].into();
+            site.designed("w4").addresses = own("10.0.0.8");
+            let holder = Arc::make_mut(site.old.nodes.get_mut("w1").unwrap());
+            holder.addresses = own("10.0.0.8");
+        },
     ),
     (
         "check-unknown",
