@@ -318,3 +318,39 @@ fn a_plan_without_a_run_has_no_rehearsal_and_says_why() {
         .with(0)
         .saying("the changes of the plan are blocked");
 }
+
+#[test]
+fn members_of_etcd_on_lost_machines_do_not_answer_and_count_for_its_quorum() {
+    let fixture = example("control-plane");
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture.run(&["try", "new", "../box"]).with(0);
+    fixture.run(&inside(&["try", "lose", "control-1"])).with(0);
+    let etcd = fixture.run(&inside(&["etcd"]));
+    assert!(
+        etcd.stdout.contains("connection refused"),
+        "{}",
+        etcd.stdout
+    );
+    // With two of three no other one may go, whatever is allowed.
+    let words = [
+        "plan",
+        "redeploy",
+        "control-3",
+        "--max-unavailable",
+        "4",
+        "--format",
+        "json",
+    ];
+    let plan = fixture.run(&inside(&words)).with(0).json();
+    let change = &plan["changes"][0];
+    assert_eq!(change["blocked"]["cause"], "etcd", "{change:#}");
+    fixture
+        .run(&inside(&["apply", "remove-etcd", "control-2", "--yes"]))
+        .with(7);
+    fixture
+        .run(&inside(&["try", "repair", "control-1"]))
+        .with(0);
+    let etcd = fixture.run(&inside(&["etcd"])).with(0).stdout;
+    assert!(etcd.contains("it can lose 1 member"), "{etcd}");
+}

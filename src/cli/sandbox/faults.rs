@@ -152,6 +152,7 @@ pub(super) fn lose(
     let mut not_ready = fault(&nodes, None, "not-ready");
     not_ready["times"] = json!(NEVER);
     first(&mut settings.cluster_faults, not_ready);
+    first(&mut settings.cluster_faults, fault(&nodes, None, "no-etcd"));
     place.write(&settings)?;
     let text = format!("Lost from now on: {}.", shown(&nodes));
     context.printer.tell(&text);

@@ -117,7 +117,7 @@ fn every_mistake_is_named_at_its_place() {
             kind::BACKENDS,
             "hardware: {kind: sim, sim: {clock: virtual, faults: [{nodes: ['n*'], step: deploy, outcome: explode}]}}",
             &[
-                "schema-value 5:95 `data.hardware.sim.faults[0].outcome` must be `fail`, `hang`, `late`, `lost-answer`, `fail-once`, `unobservable` or `not-ready`",
+                "schema-value 5:95 `data.hardware.sim.faults[0].outcome` must be `fail`, `hang`, `late`, `lost-answer`, `fail-once`, `unobservable`, `not-ready` or `no-etcd`",
             ],
         ),
         ("deckhand/Passphrase/v1", "text", &[]),

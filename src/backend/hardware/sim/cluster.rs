@@ -95,7 +95,7 @@ impl Simulator {
         if look.etcd {
             for design in &settings.etcd {
                 let all = machines.iter().copied();
-                let seats = etcd::seats(&design.name, all, view.now);
+                let seats = self.seats(&design.name, all, view.now);
                 let members = design.members.iter().map(|member| &member.node);
                 let deaf: Vec<NodeName> = members
                     .filter(|node| {

@@ -34,13 +34,15 @@ pub enum FaultOutcome {
     Unobservable,
     /// The kubelet on it does not answer until it was switched on anew.
     NotReady,
+    /// Its members of etcd do not run.
+    NoEtcd,
 }
 
 impl FaultOutcome {
     /// Whether it is about observations, whatever step runs.
     #[must_use]
     pub fn is_about_seeing(self) -> bool {
-        matches!(self, Self::Unobservable | Self::NotReady)
+        matches!(self, Self::Unobservable | Self::NotReady | Self::NoEtcd)
     }
 }
 
@@ -160,10 +162,10 @@ pub(super) fn read(written: Vec<WrittenFault>, of: Actor) -> Result<Vec<Fault>, 
 
 fn read_fault(position: usize, written: WrittenFault, of: Actor) -> Result<Fault, Box<Diagnostic>> {
     let outcome = written.outcome;
-    if outcome == FaultOutcome::NotReady
+    if matches!(outcome, FaultOutcome::NotReady | FaultOutcome::NoEtcd)
         && let Some(step) = &written.step
     {
-        let text = "a kubelet that does not answer is about no step";
+        let text = "a kubelet or a member of etcd that does not answer is about no step";
         return Err(Box::new(Diagnostic::error(CODE, step.mark, text)));
     }
     let whose = if of == Actor::Cluster { "cluster:" } else { "" };

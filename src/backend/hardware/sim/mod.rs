@@ -23,6 +23,7 @@
 //! | `late` | it takes `seconds` (60) longer |
 //! | `lost-answer` | it is done, and the answer is lost |
 //! | `unobservable` | the machine (in the cluster's script: its members of etcd, and with all nodes the cluster) cannot be observed; with a `step`, only a probe of that step fails |
+//! | `no-etcd` | in the cluster's script: the members of etcd of the machine do not run |
 //! | `not-ready` | in the cluster's script: the node is not Ready while the machine was switched on fewer than `times` (1) times since it was deployed |
 
 mod clean;
@@ -240,11 +241,20 @@ impl Simulator {
         let seen: Vec<_> = some
             .map(|(node, machine)| (node, self.as_of(node, machine, now, 0)))
             .collect();
-        etcd::seats(
+        let mut seats = etcd::seats(
             cluster,
             seen.iter().map(|(node, each)| (*node, &**each)),
             now,
-        )
+        );
+        for seat in &mut seats {
+            let mut faults = self.faults();
+            seat.runs &= !faults.any(|fault| {
+                fault.of == Actor::Cluster
+                    && fault.outcome == FaultOutcome::NoEtcd
+                    && fault.is_about(&seat.node, None)
+            });
+        }
+        seats
     }
 
     fn fault(&self, machine: &Machine, node: &NodeName, kind: Option<StepKind>) -> Option<&Fault> {

@@ -365,7 +365,10 @@ impl Simulator {
             }
             Some((
                 _,
-                FaultOutcome::LostAnswer | FaultOutcome::Unobservable | FaultOutcome::NotReady,
+                FaultOutcome::LostAnswer
+                | FaultOutcome::Unobservable
+                | FaultOutcome::NotReady
+                | FaultOutcome::NoEtcd,
             ))
             | None => {}
         }
@@ -613,7 +616,9 @@ impl Simulator {
                 let message = format!("the answer to `{}` was lost", order.step.id);
                 Err(ActError::Ambiguous(Arc::from(message)))
             }
-            (FaultOutcome::Unobservable | FaultOutcome::NotReady, _) => Ok(()),
+            (FaultOutcome::Unobservable | FaultOutcome::NotReady | FaultOutcome::NoEtcd, _) => {
+                Ok(())
+            }
         }
     }
 }
