@@ -89,6 +89,8 @@ pub enum Error {
         revision: String,
         /// Git's message.
         reason: String,
+        /// Whether the history of the clone was cut off, so that it may be behind that.
+        is_shallow: bool,
     },
     /// A name of a tag and of a branch that are different commits.
     #[error("`{name}` is ambiguous: a tag and a branch with that name are different commits")]
@@ -337,6 +339,9 @@ impl Error {
             Self::Gone { commit, remote } => format!(
                 "a clone or a backup that still has it can push it: `git push {remote} {commit}:refs/heads/NAME`"
             ),
+            Self::UnknownRevision { is_shallow: true, .. } => {
+                "this clone is shallow: `git fetch --unshallow` fetches the rest of its history, which may have it".to_owned()
+            }
             Self::UnknownRevision { .. } => {
                 "`git log --oneline` lists commits, `trueup log` lists site actions; a branch or tag may have to be fetched first".to_owned()
             }

@@ -101,17 +101,21 @@ impl Repository {
         }
         self.with(|handle| {
             let known = handle.odb().is_ok_and(|odb| odb.exists(ancestor.git()));
-            let reaches = |ancestor| {
+            let reaches = |commit: CommitId, ancestor| {
                 handle
                     .graph_descendant_of(commit.git(), ancestor)
                     .map_err(|error| self.reading(&format!("commit {commit}"), error))
             };
-            if known && reaches(ancestor.git())? {
+            if known && reaches(commit, ancestor.git())? {
                 return Ok(true);
             }
             for end in self.shallow_ends() {
                 let is_here = handle.odb().is_ok_and(|odb| odb.exists(end));
-                if end == commit.git() || (is_here && reaches(end)?) {
+                // What comes after an end is not before it.
+                if known && is_here && reaches(ancestor, end)? {
+                    continue;
+                }
+                if end == commit.git() || (is_here && reaches(commit, end)?) {
                     return Err(Error::Shallow {
                         wanted: format!("commit {}", ancestor.short()),
                     });

@@ -305,13 +305,16 @@ impl Repository {
                 .and_then(|object| object.peel_to_commit())
                 .map(|commit| commit.id().into()))
         })?;
-        found.or_else(|error: git2::Error| {
-            self.resolve_by_program(revision)
-                .ok_or_else(|| Error::UnknownRevision {
+        found.or_else(
+            |error: git2::Error| match self.resolve_by_program(revision) {
+                Some(commit) => Ok(commit),
+                None => Err(Error::UnknownRevision {
                     revision: revision.to_owned(),
                     reason: error.message().to_owned(),
-                })
-        })
+                    is_shallow: self.is_shallow()?,
+                }),
+            },
+        )
     }
 
     /// That a name is not that of a tag and of a branch with another commit: git takes the tag, and most who type it mean the

@@ -473,6 +473,25 @@ fn a_shallow_clone_plans_and_applies() {
 }
 
 #[test]
+fn a_commit_on_top_of_a_shallow_clone_is_planned_and_what_is_before_it_is_told() {
+    let (first, origin) = shared(Fixture::one_rack());
+    first.run(&["apply", "--yes"]).with(0);
+    let second = Fixture::of(
+        Checkout::clone_of(&origin.url(), &["--depth=1"]),
+        "one-rack",
+    );
+    same_machines(&first, &second);
+    second.checkout.write("note.txt", "nothing of the site");
+    second.checkout.commit("A note");
+    let planned = second.planned(&[]);
+    assert_eq!(planned.len(), 0, "{planned:?}");
+    second
+        .run(&["diff", "0123456789abcdef0123456789abcdef01234567", "HEAD"])
+        .with(1)
+        .saying("`git fetch --unshallow`");
+}
+
+#[test]
 fn the_lock_holds_across_clones() {
     let (first, origin) = shared(in_real_time(
         "[{nodes: [control02], step: deploy, outcome: hang}]",
