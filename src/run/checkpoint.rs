@@ -39,8 +39,7 @@ impl Session<'_> {
         if now < renewal.next || self.lease.is_lost() {
             return;
         }
-        let seen = Some(renewal.held.lock.id);
-        let taken = self.process.take(seen, &self.run, self.approved.plan_file);
+        let taken = self.process.renew(&renewal.held, self.approved.plan_file);
         match taken {
             Ok(held) => {
                 renewal.next = held.renewed + RENEWAL;

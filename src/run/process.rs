@@ -96,6 +96,11 @@ impl<'a> Process<'a> {
         self.take_as(seen, self.holder(run), plan.as_bytes())
     }
 
+    /// Renews the lock, which is held since it was taken.
+    pub(super) fn renew(&self, held: &Held, plan: &Packed) -> Result<Held, Error> {
+        self.take_as(Some(held.lock.id), held.holder.clone(), plan.as_bytes())
+    }
+
     /// Takes the lock if it is free, or where a dead process of this machine left it and `may_take_over` does not
     /// refuse that.
     pub(super) fn acquire(

@@ -143,7 +143,7 @@ fn wait_out(
         }
         if time.monotonic().saturating_sub(renewed) >= RENEWAL {
             renewed = time.monotonic();
-            *held = process.take(Some(held.lock.id), run, &interrupted.plan)?;
+            *held = process.renew(held, &interrupted.plan)?;
         }
     }
     Ok(())

@@ -246,8 +246,12 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
     let error = unlock(Process::new(&site, &actor, &time), &run, Unlock::Dead).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld, "this very process runs");
     assert!(begun.session.lease().may_start());
+    let taken = repository.read_lock("one").unwrap().unwrap();
     time.pass(MINUTE);
     begun.session.tick();
+    let renewed = repository.read_lock("one").unwrap().unwrap();
+    assert_ne!(renewed.id, taken.id);
+    assert_eq!(renewed.holder, taken.holder, "held since it was taken");
     time.pass(4 * MINUTE + Duration::from_secs(50));
     assert!(begun.session.lease().may_start(), "renewed");
     time.pass(Duration::from_secs(10));
