@@ -92,6 +92,16 @@ impl Place {
         parts_beside(self.at_remote(), run)
     }
 
+    /// A ref at a remote by which a trial tells whether it takes records: beside them, with the same last name.
+    #[must_use]
+    pub fn trial_at_remote(&self) -> String {
+        let state = self.at_remote();
+        match state.strip_suffix("/state") {
+            Some(folder) => format!("{folder}/doctor/state"),
+            None => format!("{state}-doctor"),
+        }
+    }
+
     /// The folder of these refs in a clone.
     #[must_use]
     pub fn own_parts(&self, run: &RunId) -> String {

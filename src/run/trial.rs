@@ -15,6 +15,8 @@ pub enum TrialPush {
     Lock,
     /// The lock is released.
     Release,
+    /// The records are published.
+    Records,
     /// A site action is tagged.
     Tag,
 }
@@ -28,7 +30,7 @@ pub struct Trial {
     pub left: Vec<String>,
 }
 
-/// Takes and releases a lock and makes and deletes a tag at the remote, each by names that no run has. Nothing is done where
+/// Takes and releases a lock and makes and deletes records and a tag at the remote, each by names that no run has. Nothing is done where
 /// records are not published.
 ///
 /// # Errors
@@ -44,10 +46,13 @@ pub fn try_pushes(site: &SiteRepository<'_>, author: Signature) -> Result<Option
         .map_err(error::repository(&site.name, "find the lock"))?;
     let name = &site.name;
     let lock = format!("{prefix}/{name}/doctor/lock");
+    let records = site.store()?.place().trial_at_remote();
     let tag = format!("refs/tags/site-action-success/{name}/doctor");
     let trying = || error::repository(name, "try a push");
     // An earlier trial may have been killed, or its refs kept.
-    let there = remote.ls_remote(&[&lock, &tag]).map_err(trying())?;
+    let there = remote
+        .ls_remote(&[&lock, &records, &tag])
+        .map_err(trying())?;
     let commit = NewCommit {
         base: None,
         parents: Vec::new(),
@@ -73,7 +78,8 @@ pub fn try_pushes(site: &SiteRepository<'_>, author: Signature) -> Result<Option
     let mut trial = Trial::default();
     for (name, taken, removed) in [
         (&lock, TrialPush::Lock, Some(TrialPush::Release)),
-        // Runs delete no tags.
+        // Runs delete no records and no tags.
+        (&records, TrialPush::Records, None),
         (&tag, TrialPush::Tag, None),
     ] {
         if let Some(why) = push(name, there.get(name).copied(), Some(commit.0))? {

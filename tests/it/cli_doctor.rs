@@ -238,6 +238,13 @@ fn pushes_of_a_run_that_the_remote_would_refuse_are_named() {
     assert!(found.contains("doctor/lock` of the trial stays"), "{found}");
     // The next trial finds what an earlier one has left.
     std::fs::remove_file(&hook).unwrap();
+    doctor(&site, &[]);
+    // Records are pushed at the end of a run, which would be too late to learn it.
+    refuses("case $1 in refs/trueup/*/state) true;; *) false;; esac");
+    let (state, found, _) = check(&doctor(&site, &[]).with(1), "push");
+    assert_eq!(state, "fail", "{found}");
+    assert!(found.contains("refuses records, so that no run"), "{found}");
+    std::fs::remove_file(&hook).unwrap();
     let (state, found, _) = check(&doctor(&site, &[]), "push");
     assert_eq!(state, "ok", "{found}");
     assert_eq!(

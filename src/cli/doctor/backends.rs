@@ -42,8 +42,8 @@ pub(super) fn check(
             return checks.skip("backends", "needs a site");
         }
     };
-    if pushes::records(remote, &checkout, checks) {
-        pushes::lock(remote, &checkout, checks);
+    if let Some(has_records) = pushes::records(remote, &checkout, checks) {
+        pushes::lock(remote, &checkout, has_records, checks);
         pushes::trial(context, remote, &checkout, checks);
     }
     let design = match documents(context, &checkout) {

@@ -103,6 +103,15 @@ fn reach(repository: &Repository, remote: &Remote<'_>, checks: &mut Checks) {
         }
     };
     let known = counted(refs.len(), "ref", "refs");
+    if matches!(repository.head(), Ok(None)) {
+        return checks.warn(
+            "remote",
+            format!(
+                "`{name}` answers, {known} of trueup; no commit is checked out to try a push with"
+            ),
+            "`git switch BRANCH` checks one out",
+        );
+    }
     match remote.would_accept(&format!("{prefix}/doctor")) {
         Ok(()) => checks.ok(
             "remote",

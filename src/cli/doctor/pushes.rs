@@ -9,22 +9,22 @@ use crate::plan::{RunState, UnfinishedRun};
 use crate::run::{self, Connection, Trial, TrialPush, WaysOut};
 use crate::workflow::{Checkout, owed_words};
 
-/// Checks that the records are at the remote where this clone looks for them, and that it has those of this clone; whether the
-/// remote answers.
+/// Checks that the records are at the remote where this clone looks for them, and that it has those of this clone; whether
+/// this clone has those of the remote. `None`: it does not answer.
 pub(super) fn records(
     remote: &RemoteArguments,
     checkout: &Checkout<'_>,
     checks: &mut Checks,
-) -> bool {
+) -> Option<bool> {
     // A remote that is missing or does not answer is reported by its own check.
     let Ok(connection @ Connection::Shared { .. }) = remote.connection(checkout.repository) else {
-        return false;
+        return None;
     };
-    let asked = || -> Result<(String, Option<String>), Failure> {
+    let asked = || -> Result<(String, Option<String>, bool), Failure> {
         let site = checkout.site(connection)?;
         let store = site.store()?;
         let Connection::Shared { remote, .. } = &site.connection else {
-            return Ok((String::new(), None));
+            return Ok((String::new(), None, true));
         };
         let found = store.ask(remote)?;
         let name = store.place().at_remote();
@@ -45,24 +45,29 @@ pub(super) fn records(
             let owed = owed_words(&owed, remote.name());
             format!("{owed}, which come to `{name}`")
         });
-        Ok((place, owed))
+        Ok((place, owed, is_known))
     };
     let asked = asked();
-    let is_answered = asked.is_ok();
+    let is_known = asked.as_ref().ok().map(|(.., is_known)| *is_known);
     match asked {
-        Ok((place, None)) => checks.ok("records", place),
-        Ok((_, Some(owed))) => checks.warn(
+        Ok((place, None, _)) => checks.ok("records", place),
+        Ok((_, Some(owed), _)) => checks.warn(
             "records",
             owed,
             "`trueup apply` publishes them before all else, also where it has nothing to do",
         ),
         Err(failure) => checks.failure("records", &failure, "`trueup log` shows the last runs"),
     }
-    is_answered
+    is_known
 }
 
 /// Checks that the lock, and the parts of a run that is divided, can be read, and tells of a run that has not ended.
-pub(super) fn lock(remote: &RemoteArguments, checkout: &Checkout<'_>, checks: &mut Checks) {
+pub(super) fn lock(
+    remote: &RemoteArguments,
+    checkout: &Checkout<'_>,
+    has_records: bool,
+    checks: &mut Checks,
+) {
     let asked = || -> Result<Option<UnfinishedRun>, Failure> {
         let site = checkout.site(remote.connection(checkout.repository)?)?;
         let found = run::unfinished_run(&site)?;
@@ -72,6 +77,10 @@ pub(super) fn lock(remote: &RemoteArguments, checkout: &Checkout<'_>, checks: &m
         Ok(found)
     };
     match asked() {
+        Ok(None) if !has_records => checks.skip(
+            "lock",
+            "whether a run was interrupted is in records that this clone does not have yet: `trueup log` fetches them",
+        ),
         Ok(None) => checks.ok("lock", "no run of the site has begun that has not ended"),
         Ok(Some(unfinished)) if unfinished.state == RunState::Running => {
             checks.ok("lock", format!("run {} is at work", unfinished.run));
@@ -117,7 +126,9 @@ pub(super) fn trial(
     if trial.refused.is_empty() {
         checks.ok(
             "push",
-            format!("a trial lock and a trial tag are taken, and deleted again{kept}"),
+            format!(
+                "a trial lock, trial records and a trial tag are taken, and deleted again{kept}"
+            ),
         );
     }
     for (push, error) in &trial.refused {
@@ -132,6 +143,13 @@ pub(super) fn trial(
                 checks.fail(
                     "push",
                     refuses("a lock, so that nothing can be applied"),
+                    next,
+                );
+            }
+            TrialPush::Records => {
+                checks.fail(
+                    "push",
+                    refuses("records, so that no run can be published"),
                     next,
                 );
             }
