@@ -149,9 +149,15 @@ impl NodeView {
 
     /// Whether its node in the cluster is gone, or may be.
     fn is_gone(&self) -> bool {
-        [StepKind::Destroy, StepKind::RemoveFromCluster]
-            .into_iter()
-            .any(|kind| self.was_requested(kind))
+        self.was_requested(StepKind::Destroy)
+            || self.was_requested(StepKind::RemoveFromCluster)
+                && !self.has_failed(StepKind::RemoveFromCluster)
+    }
+
+    /// Whether a kind of step is the one that failed first.
+    fn has_failed(&self, kind: StepKind) -> bool {
+        let step = self.failed.as_ref().map(|failed| &*failed.0);
+        step.and_then(|step| step.split('/').next()) == Some(kind.as_str())
     }
 
     /// Whether its node was drained and stays cordoned when the run ends as it is now.
@@ -415,6 +421,21 @@ mod tests {
             };
             assert_eq!(view.left(), left, "{begun:?} {achieved:?} of {planned:?}");
         }
+        // A node that could not be deleted is where it was, and takes no pods.
+        let leaves = kinds(&[Drain, StepKind::ClearLabels, StepKind::RemoveFromCluster]);
+        let mut view = NodeView {
+            planned: leaves.clone(),
+            begun: leaves,
+            achieved: kinds(&[Drain, StepKind::ClearLabels]),
+            ..NodeView::default()
+        };
+        assert_eq!(view.left(), None, "it may be gone");
+        view.fail(
+            &"remove-from-cluster/n1".parse().unwrap(),
+            &Arc::from("it is Ready"),
+        );
+        assert_eq!(view.left(), Some(Left::Cordoned));
+        assert!(view.stays_cordoned());
     }
 
     #[test]
