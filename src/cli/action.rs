@@ -230,7 +230,14 @@ pub(super) fn parse<'w>(
             return match rest.split_first() {
                 Some((word, nodes)) if word == "on" => Ok(Some((Action::PowerOn, nodes))),
                 Some((word, nodes)) if word == "off" => Ok(Some((Action::PowerOff, nodes))),
-                _ => Err(usage("`power` wants `on` or `off`, and then nodes")),
+                _ => {
+                    let failure = usage("`power` wants `on` or `off`, and then nodes");
+                    let word = rest.first().map_or("", String::as_str);
+                    Err(match matches!(word, "cycle" | "reset" | "reboot") {
+                        true => failure.hint(RESTARTS),
+                        false => failure,
+                    })
+                }
             };
         }
         (word, _) => match Action::named(word) {
@@ -241,6 +248,8 @@ pub(super) fn parse<'w>(
     Ok(Some((action, rest)))
 }
 
+const RESTARTS: &str = "`trueup apply power off NODE` and `trueup apply power on NODE` restart it, and `trueup apply remediate NODE` brings a failed one back";
+
 /// Actions of other tools, and what does the same here.
 const FOREIGN: [(&str, &str); 7] = [
     (
@@ -248,16 +257,10 @@ const FOREIGN: [(&str, &str); 7] = [
         "`trueup apply drain NODE` cordons nodes and evicts their pods",
     ),
     ("rebuild", "`trueup apply redeploy NODE` builds it anew"),
-    (
-        "reboot",
-        "`trueup apply power off NODE` and `trueup apply power on NODE` restart it, and `trueup apply remediate NODE` brings a failed one back",
-    ),
+    ("reboot", RESTARTS),
     ("reinstall", "`trueup apply redeploy NODE` builds it anew"),
     ("remove", "`trueup apply teardown NODE` erases machines"),
-    (
-        "restart",
-        "`trueup apply power off NODE` and `trueup apply power on NODE` restart it, and `trueup apply remediate NODE` brings a failed one back",
-    ),
+    ("restart", RESTARTS),
     ("wipe", "`trueup apply teardown NODE` erases machines"),
 ];
 

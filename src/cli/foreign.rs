@@ -6,8 +6,13 @@ use super::{Failure, FailureKind, SETTABLE, action, variable};
 use crate::diagnostic::nearest;
 use crate::report::Visible;
 
+const DOCUMENTS: &str = "the documents are those of the checkout: `-C DIR` names another one, and `trueup plan --rev R` plans another revision";
+const SOME_NODES: &str = "`--target NODE` plans only for some nodes: names, globs, `group:NAME`, `rack:NAME`, `tag:NAME`";
+const VALUES: &str = "values are in the documents of the site: `trueup render` prints them after their layers and substitutions";
+const FOLLOWS: &str = "a run reports as it goes; `trueup serve` has pages that follow it";
+
 /// Flags of other tools, and what does the same here.
-const FLAGS: [(&str, &str); 22] = [
+const FLAGS: [(&str, &str); 36] = [
     ("--json", "`--format json` prints JSON"),
     ("-json", "`--format json` prints JSON"),
     (
@@ -18,29 +23,43 @@ const FLAGS: [(&str, &str); 22] = [
         "-o",
         "`--format json` prints JSON; `trueup plan -o FILE` saves a plan",
     ),
-    (
-        "-f",
-        "the documents are those of the checkout: `-C DIR` names another one, and `trueup plan --rev R` plans another revision",
-    ),
-    (
-        "--file",
-        "the documents are those of the checkout: `-C DIR` names another one, and `trueup plan --rev R` plans another revision",
-    ),
-    (
-        "--filename",
-        "the documents are those of the checkout: `-C DIR` names another one, and `trueup plan --rev R` plans another revision",
-    ),
+    ("-f", DOCUMENTS),
+    ("--file", DOCUMENTS),
+    ("--filename", DOCUMENTS),
     (
         "--diff",
         "a plan shows what differs; `trueup diff A B` compares documents of two revisions",
     ),
+    ("--watch", FOLLOWS),
+    ("-w", FOLLOWS),
+    ("--follow", FOLLOWS),
+    ("--limit", SOME_NODES),
+    ("-l", SOME_NODES),
+    ("--selector", SOME_NODES),
+    ("--tags", SOME_NODES),
     (
-        "--watch",
-        "a run reports as it goes; `trueup serve` has pages that follow it",
+        "-i",
+        "`-C DIR` names the repository, `--site NAME` a site of it, which lists its machines",
     ),
     (
-        "-w",
-        "a run reports as it goes; `trueup serve` has pages that follow it",
+        "--inventory",
+        "`-C DIR` names the repository, `--site NAME` a site of it, which lists its machines",
+    ),
+    ("-var", VALUES),
+    ("-var-file", VALUES),
+    ("--var", VALUES),
+    ("--set", VALUES),
+    (
+        "-replace",
+        "`trueup plan redeploy NODE` builds a machine anew",
+    ),
+    (
+        "--replace",
+        "`trueup plan redeploy NODE` builds a machine anew",
+    ),
+    (
+        "--write",
+        "`trueup fmt` writes; `trueup fmt --check` names the files only",
     ),
     (
         "--force",
@@ -56,7 +75,7 @@ const FLAGS: [(&str, &str); 22] = [
     ("-y", "`trueup apply --yes` applies without a question"),
     (
         "--check",
-        "`trueup plan --detailed-exitcode` ends with 2 where something differs",
+        "`trueup plan --detailed-exitcode` ends with 2 if there are changes, and with 3 if some are destructive",
     ),
     (
         "--dry-run",
@@ -81,7 +100,11 @@ const FLAGS: [(&str, &str); 22] = [
 ];
 
 /// Commands of other tools, and what does the same here.
-const COMMANDS: [(&str, &str); 17] = [
+const COMMANDS: [(&str, &str); 25] = [
+    (
+        "config",
+        "settings are in the documents of the site, and those of a person in variables that are named as flags are: `TRUEUP_FORMAT=json`",
+    ),
     ("delete", "`trueup apply teardown NODE` erases machines"),
     (
         "deploy",
@@ -92,6 +115,10 @@ const COMMANDS: [(&str, &str); 17] = [
         "`trueup explain NODE` tells all that is known of a node and why, `trueup log NODE` its history",
     ),
     ("destroy", "`trueup apply teardown NODE` erases machines"),
+    (
+        "force-unlock",
+        "`trueup unlock RUN` releases the lock of a run whose process is gone, and `trueup status` names it",
+    ),
     (
         "get",
         "`trueup status` shows the nodes, `trueup nodes` selects some",
@@ -110,6 +137,10 @@ const COMMANDS: [(&str, &str); 17] = [
     ),
     ("lint", "`trueup validate` checks every document"),
     (
+        "lock",
+        "each apply takes the lock of the site by itself; `trueup status` names the run that holds it",
+    ),
+    (
         "logs",
         "`trueup log` lists the runs, `trueup show RUN` one of them, `trueup console NODE` what a machine says",
     ),
@@ -123,6 +154,10 @@ const COMMANDS: [(&str, &str); 17] = [
     ),
     ("refresh", "`trueup status` observes every machine"),
     (
+        "rename",
+        "a machine is called as its BaremetalNode document: change it there, and its record moves with it where the machine is recognised",
+    ),
+    (
         "resume",
         "`trueup apply --resume` resumes an interrupted run",
     ),
@@ -134,7 +169,20 @@ const COMMANDS: [(&str, &str); 17] = [
         "state",
         "`trueup status` shows the records, `trueup log` the runs",
     ),
+    (
+        "ssh",
+        "`trueup console NODE` shows the serial console of a machine",
+    ),
+    ("taint", "`trueup plan redeploy NODE` builds a machine anew"),
+    (
+        "test",
+        "`trueup validate` checks every document, `trueup try` tries commands on a simulated copy",
+    ),
     ("version", "`trueup --version` prints it"),
+    (
+        "workspace",
+        "`--site NAME` chooses one of several sites, and `trueup sites` lists them",
+    ),
 ];
 
 /// The meaning of a command line that cannot be read, if it has a word of another tool.
@@ -145,10 +193,13 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
         clap::error::ErrorKind::UnknownArgument => {
             let unknown = error.get(clap::error::ContextKind::InvalidArg);
             let unknown = unknown.map(ToString::to_string).unwrap_or_default();
-            // Of several letters behind one dash only the first is named.
+            // Of several letters behind one dash only the first that is unknown is named.
+            let letter = unknown.strip_prefix('-').unwrap_or(&unknown);
             let is_meant = |word: &&str| match word.starts_with("--") {
                 true => *word == unknown,
-                false => word.starts_with(&unknown),
+                false => word
+                    .strip_prefix('-')
+                    .is_some_and(|letters| letters.contains(letter)),
             };
             let words = words.map(|word| word.split('=').next().unwrap_or(word));
             let mut words = words.filter(is_meant);
@@ -162,7 +213,20 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
                     format!("`{word}` is no flag, and no number or time here is negative");
                 return Some(Failure::new(FailureKind::Usage, message));
             }
-            words.find_map(|word| row(&FLAGS, word))?
+            if let Some(found) = words.clone().find_map(|word| row(&FLAGS, word)) {
+                found
+            } else {
+                let is_ours = |word: &&str| {
+                    let name = word.strip_prefix('-').filter(|name| name.len() > 1);
+                    name.is_some_and(|name| is_flag(&super::command(), name))
+                };
+                let word = words.find(is_ours)?;
+                let message = format!("trueup has no `{word}`");
+                return Some(
+                    Failure::new(FailureKind::Usage, message)
+                        .hint(format!("flags of words have two dashes: `-{word}`")),
+                );
+            }
         }
         clap::error::ErrorKind::InvalidSubcommand => {
             let unknown = error.get(clap::error::ContextKind::InvalidSubcommand);
@@ -201,6 +265,34 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
     };
     let message = format!("trueup has no `{word}`");
     Some(Failure::new(FailureKind::Usage, message).hint(hint))
+}
+
+/// Takes away what the parser guesses from a word that is no mistake of typing: `--follow` is not nearly `--color`.
+pub(super) fn without_guess(error: &mut clap::Error) {
+    use clap::error::ContextKind::{
+        InvalidArg, InvalidSubcommand, SuggestedArg, SuggestedSubcommand, Usage,
+    };
+    for (wrong, guess) in [
+        (InvalidArg, SuggestedArg),
+        (InvalidSubcommand, SuggestedSubcommand),
+    ] {
+        let (Some(word), Some(guesses)) = (error.get(wrong), error.get(guess)) else {
+            continue;
+        };
+        let word = word.to_string();
+        let guesses = guesses.to_string();
+        let mut guesses = guesses.split(", ");
+        let is_near = |near: &str| {
+            near.starts_with(&word)
+                || word.starts_with(near)
+                || strsim::damerau_levenshtein(&word, near) <= 1 + word.len() / 12
+        };
+        if !guesses.any(is_near) {
+            error.remove(guess);
+            // It is that of the guess.
+            error.remove(Usage);
+        }
+    }
 }
 
 fn row(table: &'static [(&str, &str)], word: &str) -> Option<(&'static str, &'static str)> {
@@ -301,6 +393,11 @@ mod tests {
                 "trueup unlock --force",
                 Some("`trueup status` names the run"),
             ),
+            ("trueup plan -var a=b", Some("`trueup render`")),
+            ("trueup plan -target=edge-1", Some("`--target`")),
+            ("trueup apply --limit edge-1", Some("`--target NODE`")),
+            ("trueup workspace list", Some("`--site NAME`")),
+            ("trueup log --follow", Some("`trueup serve`")),
             ("trueup rollout list", None),
             ("trueup rollout abort fleet", None),
             ("trueup apply --yes --jsan", None),
@@ -313,6 +410,26 @@ mod tests {
             match hint {
                 Some(hint) => assert!(told.unwrap().contains(hint), "{line}"),
                 None => assert!(told.is_none(), "{line}"),
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_nearly_a_word_of_ours_is_guessed() {
+        for (line, guess) in [
+            ("trueup log --oneline", None),
+            ("trueup log --offlien", Some("--offline")),
+            ("trueup plan --detailed", Some("--detailed-exitcode")),
+            ("trueup taimt", None),
+            ("trueup stauts", Some("status")),
+        ] {
+            let error = super::super::command().try_get_matches_from(words(line));
+            let mut error = error.unwrap_err();
+            without_guess(&mut error);
+            let told = error.to_string();
+            match guess {
+                Some(guess) => assert!(told.contains(&format!("'{guess}'")), "{told}"),
+                None => assert!(!told.contains("similar"), "{told}"),
             }
         }
     }

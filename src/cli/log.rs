@@ -6,11 +6,12 @@ use clap::{Args, ValueEnum};
 
 use crate::design::{NodeName, SiteName};
 use crate::diagnostic::nearest;
+use crate::plan::Change;
 use crate::record::{NodeRecord, Outcome, RunRecord, State, Store};
 use crate::report::run::{NodeRun, RunRow};
 use crate::report::{self, Visible};
 use crate::repository::{ObjectId, PushOutcome, RefUpdate, Remote, Repository};
-use crate::run::{Connection, Process, RunReport, unfinished_run, vouch};
+use crate::run::{Connection, NodeResult, Process, unfinished_run, vouch};
 
 use super::apply::{ProcessClock, actor};
 use super::approve;
@@ -100,9 +101,19 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     if let Some(node) = &command.node {
         let node = NodeName::from(node.as_str());
         let known = store.nodes(&state)?;
-        return history(context, command.format, (&node, &known), runs, &|record| {
-            report_now(&site, (&store, &state), record, unfinished.as_ref())
-        });
+        let read = |record: &mut RunRecord| {
+            let report = report_now(&site, (&store, &state), record, unfinished.as_ref())?;
+            let result = report.and_then(|report| {
+                let mut nodes = report.nodes.into_iter();
+                nodes.find(|result| result.node == node)
+            });
+            Ok(result.map(|result| {
+                let plan = plan_of_run(&store, &state, &record.run).ok();
+                let mut changes = plan.into_iter().flat_map(|plan| plan.changes);
+                (result, changes.find(|change| change.node == node))
+            }))
+        };
+        return history(context, command.format, (&node, &known), runs, &read);
     }
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     for RunRow { record, .. } in &mut runs {
@@ -122,16 +133,15 @@ fn history(
     format: LogFormat,
     (node, known): (&NodeName, &BTreeMap<NodeName, NodeRecord>),
     runs: Vec<RunRow>,
-    report_of: &dyn Fn(&mut RunRecord) -> Result<Option<RunReport>, Failure>,
+    read: &dyn Fn(&mut RunRecord) -> Result<Option<(NodeResult, Option<Change>)>, Failure>,
 ) -> Result<u8, Failure> {
     let mut found = Vec::new();
     for RunRow { mut record, .. } in runs {
-        let report = report_of(&mut record)?;
-        let result = report.and_then(|report| {
-            let mut nodes = report.nodes.into_iter();
-            nodes.find(|result| result.node == *node)
-        });
-        found.extend(result.map(|result| NodeRun { record, result }));
+        found.extend(read(&mut record)?.map(|(result, change)| NodeRun {
+            record,
+            result,
+            change,
+        }));
     }
     if found.is_empty() && !known.contains_key(node) {
         let message = format!("no run was about a node `{node}`");

@@ -425,6 +425,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
                 Printer::new(ColorChoice::Auto).fail(&failure);
                 return refuse(&arguments, &failure);
             }
+            foreign::without_guess(&mut error);
             print_usage(&error);
             if !error.use_stderr() {
                 return 0;

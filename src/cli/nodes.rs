@@ -101,7 +101,13 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
     }
     match command.format {
         NodesFormat::Text => {
-            printer.stream_text(|out| report::run::nodes(out, &rows, printer.out))?
+            printer.stream_text(|out| report::run::nodes(out, &rows, printer.out))?;
+            if let [first, ..] = selected.left[..] {
+                let named = report::named(selected.left.iter().map(|node| node.as_str()));
+                printer.tell(&format!(
+                    "Recorded, and not in the documents any more: {named}; `trueup status {first}` shows it"
+                ));
+            }
         }
         NodesFormat::Json => printer.stream(|out| report::run::nodes_json(out, &rows))?,
         NodesFormat::Names => {

@@ -231,8 +231,13 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
 /// A word that is no action may be a plan that was saved.
 fn no_action(context: &Context, word: &str) -> Failure {
     let unknown = action::unknown(word);
-    if !context.directory().join(word).is_file() {
+    let folder = context.directory();
+    if !folder.join(word).is_file() {
         return unknown;
+    }
+    if workflow::saved_plan(folder, word.as_ref()).is_err() {
+        let failure = Failure::new(FailureKind::Usage, unknown.message);
+        return failure.hint("a file behind `plan` is a saved plan, and this is none: a plan is made of all documents of the checkout");
     }
     let file = in_shell([word]);
     Failure::new(FailureKind::Usage, unknown.message).hint(format!(
@@ -253,6 +258,17 @@ impl PlanCommand {
         let Some(path) = &self.out else {
             return Ok(());
         };
+        let format = path
+            .to_str()
+            .and_then(|word| PlanFormat::from_str(word, false).ok());
+        if let Some(format) = format.and_then(|format| format.to_possible_value()) {
+            let (file, format) = (path.display(), format.get_name().to_owned());
+            let text =
+                format!("`-o` names the file that the plan is saved in, and `{file}` is a format");
+            return Err(Failure::new(FailureKind::Usage, text).hint(format!(
+                "`--format {format}` prints it; `-o ./{file}` saves the plan there"
+            )));
+        }
         let ending = path.extension().and_then(|ending| ending.to_str());
         if !ending.is_some_and(|ending| endings.contains(&ending)) {
             return Ok(());

@@ -386,13 +386,15 @@ impl<'a> Builder<'a> {
         );
         let hint = match value {
             None => "put it in quotes".to_owned(),
-            Some(Value::Bool(truth)) => format!("write `{truth}`, or put it in quotes"),
+            Some(Value::Bool(truth)) => {
+                format!("put it in quotes, or write `{truth}` where a boolean is meant")
+            }
             // Most are permissions of files, which are numbers.
             Some(Value::Integer(number)) if text.starts_with('0') => {
                 format!("write `{number}`, or put it in quotes where it is a name")
             }
             Some(other) => format!(
-                "write `{}`, or put it in quotes",
+                "put it in quotes, or write `{}` where that is meant",
                 other.scalar_text().unwrap_or_default()
             ),
         };

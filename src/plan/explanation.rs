@@ -164,6 +164,17 @@ pub struct StepExplanation {
     pub timing: Option<StepTiming>,
 }
 
+impl StepExplanation {
+    /// Whether it has begun to no success, or did not begin at all in a run that has ended.
+    #[must_use]
+    pub fn is_unsuccessful(&self) -> bool {
+        matches!(
+            self.standing,
+            StepStanding::Failed | StepStanding::Unknown | StepStanding::Skipped
+        )
+    }
+}
+
 /// Why a plan as a whole is not applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlanRefusal {

@@ -182,6 +182,19 @@ pub fn locate_at(
     })
 }
 
+/// The error for a repository without a site.
+fn no_site(view: &View<'_>, from: &str) -> Result<Error, Error> {
+    let has_branches = || -> Result<bool, Error> {
+        let found = ["refs/heads", "refs/remotes"].map(|folder| view.repository.refs(folder));
+        let [here, there] = found;
+        Ok(!here?.is_empty() || !there?.is_empty())
+    };
+    Ok(Error::NoSite {
+        from: from.to_owned(),
+        is_unborn: view.repository.head()?.is_none() && has_branches()?,
+    })
+}
+
 /// Finds the site that is meant, from a folder upward, then anywhere.
 fn nearest(view: &View<'_>, from: &str, wanted: Option<&str>) -> Result<Location, Error> {
     let mut folder = Some(from);
@@ -197,13 +210,7 @@ fn nearest(view: &View<'_>, from: &str, wanted: Option<&str>) -> Result<Location
     }
     let sites = all_sites(view)?;
     if sites.is_empty() {
-        return Err(Error::NoSite {
-            from: if from.is_empty() {
-                ".".to_owned()
-            } else {
-                from.to_owned()
-            },
-        });
+        return Err(no_site(view, if from.is_empty() { "." } else { from })?);
     }
     locate_in(view, &choose(&sites, "", wanted)?)
 }
@@ -313,9 +320,7 @@ pub fn locate_all(repository: &Repository, at: At) -> Result<Vec<FoundSite>, Err
         all.push((site_name(folder, text), entry.path.clone(), bytes));
     }
     if all.is_empty() {
-        return Err(Error::NoSite {
-            from: ".".to_owned(),
-        });
+        return Err(no_site(&view, ".")?);
     }
     all.sort_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
     let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -441,6 +446,7 @@ fn located(
 ) -> Result<Location, Error> {
     if let Some(problem) = name_problem(name) {
         return Err(Error::BadName {
+            definition: join(folder, DEFINITION),
             name: name.to_owned(),
             problem,
         });

@@ -88,6 +88,8 @@ pub enum Error {
     NoSite {
         /// Where the search began, in the repository.
         from: String,
+        /// Whether no commit is checked out, of a repository that has some.
+        is_unborn: bool,
     },
     /// The named site was not found.
     #[error("there is no site `{wanted}`")]
@@ -167,8 +169,10 @@ pub enum Error {
     #[error("this clone is a sandbox: {0}")]
     Outside(&'static str),
     /// A site's name cannot be used.
-    #[error("the site's name `{name}` {problem}")]
+    #[error("the site's name `{name}` in `{definition}` {problem}")]
     BadName {
+        /// Its definition.
+        definition: String,
         /// The name.
         name: String,
         /// The problem.
@@ -182,6 +186,10 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Repository(error) => error.hint(),
+            Self::NoSite { is_unborn: true, .. } => Some(
+                "no commit is checked out: `git switch BRANCH` does that, and `git branch --all` lists the branches"
+                    .to_owned(),
+            ),
             Self::NoSite { .. } => {
                 Some("`trueup init DIR` writes a small site that works".to_owned())
             }

@@ -10,9 +10,9 @@ use super::{
     Approving, Checkout, Clearance, Client, Failure, FailureKind, PlanRequest, Planned, Planner,
     commit_of,
 };
+use crate::diagnostic::in_shell;
 use crate::plan::{
-    self, Action, Difference, IntermediateCommit, Lineage, Options, Plan, PlanEffect, PlanGuards,
-    effect,
+    self, Action, Difference, IntermediateCommit, Lineage, Options, Plan, PlanEffect, effect,
 };
 use crate::repository::CommitId;
 use crate::run::{self, SiteRepository, admit};
@@ -305,15 +305,31 @@ pub fn ensure_admitted(
     commit: CommitId,
     origin: Origin,
 ) -> Result<(), Failure> {
-    not_denied(&planned.plan)?;
-    names_ticket(&planned.plan, origin)?;
-    takes_none_of_former(site, (&planned.plan, &planned.records))?;
-    let documents = &planned.site;
-    let (selection, digest) = (&documents.location.selection, &documents.digest);
-    admit(site, selection, &planned.state, plan, commit, digest).map_err(|error| {
-        let failure = not_admitted(&error, plan);
-        failure.hint_if(flags_that_help(&error, &planned.plan.guards, origin))
-    })
+    let admitted = || {
+        not_denied(&planned.plan)?;
+        names_ticket(&planned.plan, origin)?;
+        takes_none_of_former(site, (&planned.plan, &planned.records))?;
+        let documents = &planned.site;
+        let (selection, digest) = (&documents.location.selection, &documents.digest);
+        admit(site, selection, &planned.state, plan, commit, digest).map_err(|error| {
+            let failure = not_admitted(&error, plan);
+            failure.hint_if(flags_that_help(&error, &planned.plan, origin))
+        })
+    };
+    admitted().map_err(|failure| with_all_reasons(failure, &planned.plan))
+}
+
+/// A refusal with every reason of the plan, if it is not the only one: else each is met by an apply of its own.
+fn with_all_reasons(failure: Failure, plan: &Plan) -> Failure {
+    let reasons: Vec<String> = plan
+        .refusals()
+        .into_iter()
+        .map(|each| each.reason)
+        .collect();
+    match reasons.len() {
+        0 | 1 => failure,
+        number => failure.details([format!("{number} reasons in all: {}", reasons.join("; "))]),
+    }
 }
 
 /// Checks that a plan names the ticket of its work, if the policy asks for it.
@@ -331,7 +347,8 @@ fn names_ticket(plan: &Plan, origin: Origin) -> Result<(), Failure> {
 }
 
 /// The flags that the policy lets an operator give for a plan that is not admitted.
-fn flags_that_help(error: &run::Error, guards: &PlanGuards, origin: Origin) -> Option<String> {
+fn flags_that_help(error: &run::Error, plan: &Plan, origin: Origin) -> Option<String> {
+    let guards = &plan.guards;
     let commits = "allow-intermediate-commits";
     match error {
         run::Error::Blocked {
@@ -349,12 +366,22 @@ fn flags_that_help(error: &run::Error, guards: &PlanGuards, origin: Origin) -> O
                 ],
             };
             let ways: Vec<&str> = ways.into_iter().flatten().collect();
-            (!ways.is_empty()).then(|| ways.join(", or "))
+            if !ways.is_empty() {
+                return Some(ways.join(", or "));
+            }
+            let first = plan.blocked().find(|change| !change.excluded)?;
+            let node = in_shell([first.node.as_str()]);
+            Some(format!("`trueup explain {node}` names what ends that"))
         }
         run::Error::Gone { .. }
         | run::Error::IntermediateCommits { .. }
         | run::Error::Diverged { .. }
         | run::Error::Rollback { .. } => (!guards.forbid(commits)).then(|| match origin {
+            Origin::Request if matches!(error, run::Error::Rollback { .. }) => {
+                format!(
+                    "`git pull`, if this clone is only behind; `--{commits}` goes back on purpose"
+                )
+            }
             Origin::Request => format!("`--{commits}` skips this check"),
             Origin::SavedPlan => format!("plan again with `--{commits}`, which skips this check"),
         }),

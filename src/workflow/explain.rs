@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Failure, FailureKind};
 use crate::apply::{self, RunProgress};
-use crate::design::{GroupName, NodeName};
+use crate::design::{GroupName, NodeName, RunId};
 use crate::diagnostic::{in_shell, nearest};
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{Fact, Observations};
@@ -15,7 +15,7 @@ use crate::plan::{
     PROTECTED, Plan, PlanEffect, RunState, StepExplanation, StepStanding, StepTiming, SubjectKind,
     Unblocking, WayOut, effect,
 };
-use crate::record::NodeRecord;
+use crate::record::{NodeRecord, Outcome};
 use crate::reservation::{Reservation, Reservations};
 use crate::run::{Durations, KnownSteps, Undecided};
 use crate::step::StepId;
@@ -103,6 +103,8 @@ pub struct Known<'a> {
     pub closed: Option<String>,
     /// The flags that the blocked change of the node needs.
     pub unblocking: Option<Unblocking>,
+    /// The last run, where it left the thing short of what its plan was to make of it.
+    pub left_by: Option<(RunId, Outcome)>,
     /// Its steps that wait for a decision.
     pub undecided: Vec<Undecided>,
     /// The flags that its run needs again to be resumed here, since another clone began it.
@@ -379,7 +381,16 @@ impl Explainer<'_> {
         match &self.basis {
             ExplanationBasis::Plan
             | ExplanationBasis::File { .. }
-            | ExplanationBasis::ServicePlan { .. } => self.ways_of_plan(explanation, &mut ways),
+            | ExplanationBasis::ServicePlan { .. } => {
+                self.ways_of_plan(explanation, &mut ways);
+                if let Some((run, outcome)) = &self.known.left_by {
+                    let name = in_shell([&*explanation.subject.name]);
+                    ways.push(way(
+                        format!("see how far the last run brought it, which {}", outcome.words()),
+                        Some(format!("trueup explain {name} {run}")),
+                    ));
+                }
+            }
             ExplanationBasis::Run {
                 run, unfinished, ..
             } => match unfinished.as_ref().map(|unfinished| unfinished.state) {
@@ -413,7 +424,7 @@ impl Explainer<'_> {
                     let abort = format!("trueup abort {run}");
                     ways.push(way("abort it, and see what stays half-done", Some(abort)));
                 }
-                None if explanation.steps.iter().any(is_unsuccessful) => ways.push(way(
+                None if explanation.steps.iter().any(StepExplanation::is_unsuccessful) => ways.push(way(
                     "correct the causes; what failed or was skipped is in the next plan, and nothing else",
                     Some("trueup plan".to_owned()),
                 )),
@@ -684,13 +695,6 @@ pub fn apply_command(plan: &Plan, path: &dyn Display) -> String {
         }
         false => format!("trueup apply {path}"),
     }
-}
-
-fn is_unsuccessful(step: &StepExplanation) -> bool {
-    matches!(
-        step.standing,
-        StepStanding::Failed | StepStanding::Unknown | StepStanding::Skipped
-    )
 }
 
 fn way(what: impl Into<String>, command: Option<String>) -> WayOut {

@@ -65,12 +65,39 @@ pub fn follow<'s>(
             }
         }
     }
-    for run in store.read()?.site.tags_owed {
+    let state = store.read()?;
+    if let Some(warning) = lost(checkout, &store, &state.site)? {
+        client.tell(&warning);
+    }
+    for run in state.site.tags_owed {
         client.tell(&format!(
-            "warning: the tag of run {run} is not published: the remote refused it; the next `trueup apply` retries"
+            "warning: the tag of run {run} is not published: the remote has not taken it; the next `trueup apply` retries"
         ));
     }
     Ok(store)
+}
+
+/// A warning where the tags of the site tell of site actions that no record does: without their records all machines are
+/// strangers.
+fn lost(
+    checkout: &Checkout<'_>,
+    store: &Store<'_>,
+    state: &SiteState,
+) -> Result<Option<String>, Failure> {
+    if state.last_action.is_some() {
+        return Ok(None);
+    }
+    let site = &checkout.location.site;
+    let folder = format!("refs/tags/site-action-success/{site}");
+    let newest = checkout.repository.refs(&folder)?.into_keys().next_back();
+    Ok(newest.map(|tag| {
+        format!(
+            "warning: `{}` is here, and no record of its run: the records of site `{site}` (`{}`) are not in this \
+             repository; get them from a clone that has them, or take the machines as they are with `--adopt`",
+            tag.trim_start_matches("refs/tags/"),
+            store.place().own()
+        )
+    }))
 }
 
 /// Brings records of nodes up to date with what a run that has not ended has done since its last checkpoint, and gives those that

@@ -62,7 +62,7 @@ pub(super) fn new_simulation(
     let is_deployed = records.any(|record| record.phase == Phase::Deployed);
     is_deployed.then(|| {
         "warning: the records have machines as deployed, and the simulated ones of this clone are new: clones share theirs \
-         where `git config trueup.simulatedSites FOLDER` names one folder in each"
+         where `git config trueup.simulatedSites FOLDER` names one folder in each, to which the first moves its own (docs/simulator.md)"
             .to_owned()
     })
 }

@@ -215,7 +215,7 @@ fn commits_in_between_are_refused_unless_they_are_allowed() {
     for format in ["text", "markdown"] {
         let told = fixture.run(&["plan", "--format", format]).with(0).stdout;
         for part in [
-            "1 commit since the last site action has no site action of its own",
+            "1 commit since the last site action was never applied as a whole",
             "Gold it is",
             "BLOCKED: commits since the last site action",
         ] {

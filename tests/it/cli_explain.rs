@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::accepted::example;
 use super::fixture::Fixture;
+use super::source_files::{source_files, without_tests};
 
 fn explained(fixture: &Fixture, arguments: &[&str]) -> Value {
     let schema: Value =
@@ -216,9 +217,15 @@ fn a_field_and_a_group_are_explained_by_their_names_alone() {
     );
     let group = explained(&fixture, &["workers"]);
     assert_eq!(group["group"]["name"], "workers");
-    let several = fixture.run(&["explain", "tags"]).with(1);
-    let words = "`tags` is a field of several maps";
+    let several = fixture.run(&["explain", "labels"]).with(1);
+    let words = "`labels` is a field of several maps";
     assert!(several.stderr.contains(words), "{}", several.stderr);
+    // Those of a word are named behind it.
+    let word = fixture.run(&["explain", "tags"]).with(0).stdout;
+    assert!(
+        word.contains("Fields of this name: `trueup explain "),
+        "{word}"
+    );
     // Each that is named can be typed.
     let named = several.stderr.split('`');
     let commands: Vec<&str> = named
@@ -292,4 +299,50 @@ fn who_ends_a_refusal_is_named_with_its_command() {
         .with(0);
     let found = explained(&fixture, &["edge-2", "--allow-redeploy", "all"]);
     assert_eq!(found["change"]["blocked"], Value::Null, "{found:#}");
+}
+
+#[test]
+fn each_column_of_a_table_is_a_word() {
+    let head = regex::Regex::new("\"([A-Z][A-Z ]*[A-Z])\"").unwrap();
+    let mut heads = 0;
+    for path in source_files("src/report", "rs") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = without_tests(&text);
+        if !text.contains("Table::new(") && !text.contains("Columns::new(") {
+            continue;
+        }
+        for found in head.captures_iter(text) {
+            let found = &found[1];
+            heads += 1;
+            let word = trueup::report::explain::word(found);
+            assert!(word.is_some(), "{}: {found}", path.display());
+        }
+    }
+    assert!(heads > 50, "{heads}");
+}
+
+#[test]
+fn what_the_last_run_left_is_explained_by_that_run_too() {
+    let fixture = Fixture::one_rack_with_faults(
+        "[{nodes: [compute11], step: deploy, outcome: fail, message: no answer from PXE}]",
+    );
+    fixture.run(&["apply", "--yes"]).with(7);
+    let log = fixture.run(&["log", "--format", "json"]).with(0).json();
+    let run = log["runs"][0]["run"].as_str().unwrap();
+    let ways = |thing: &str| explained(&fixture, &[thing])["ways_out"].clone();
+    let command = format!("trueup explain compute11 {run}");
+    let found = ways("compute11");
+    assert!(
+        found
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|way| way["command"] == *command),
+        "{found:#}"
+    );
+    // It holds, and names nothing that the run did as planned.
+    let words: Vec<&str> = command.split(' ').skip(2).collect();
+    let told = explained(&fixture, &words);
+    assert!(told.to_string().contains("no answer from PXE"), "{told:#}");
+    assert!(!ways("compute12").to_string().contains("trueup explain"));
 }

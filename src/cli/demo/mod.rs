@@ -171,7 +171,7 @@ fn tell_of_site(context: &Context, folder: &Path) -> Result<(), Failure> {
     story.trueup(&["apply", "--yes"], 7)?;
     print_line(
         context,
-        "The group wanted two machines and has four, so the site action succeeded. What is left:",
+        "The group keeps the two machines that it wants, but nothing that this run was for succeeded, so it failed. What is left:",
     )?;
     story.trueup(&["plan"], 0)?;
     story.trueup(&["apply", "--yes"], 0)?;

@@ -16,8 +16,9 @@ use super::run_id::by_word;
 use super::{Failure, FailureKind};
 use crate::design::schema::{self, NoField};
 use crate::design::{NodeName, RunId};
-use crate::plan::{ExplanationBasis, Plan, UnfinishedRun};
-use crate::record::{State, Store};
+use crate::diagnostic::nearest;
+use crate::plan::{ExplanationBasis, Plan, StepExplanation, UnfinishedRun};
+use crate::record::{Outcome, State, Store};
 use crate::report::explain::{self as report, WordReference};
 use crate::run::Connection;
 use crate::site::At;
@@ -74,6 +75,11 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
         match command.format {
             ExplainFormat::Text => {
                 printer.stream_text(|out| report::write_word(out, &found, printer.out))?;
+                let fields = schema::fields_named(word);
+                if !fields.is_empty() {
+                    let named = named_fields(&fields);
+                    printer.stream_text(|out| writeln!(out, "Fields of this name: {named}"))?;
+                }
             }
             ExplainFormat::Json => printer.stream(|out| report::write_word_json(out, &found))?,
         }
@@ -93,6 +99,15 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
         }
         // A field by its name alone, also outside of a site.
         Err(failure) => match schema::fields_named(word).as_slice() {
+            // Nodes, steps, groups and runs are those of a site.
+            [] if context.repository().is_err() => {
+                let message = format!("`{word}` is no code, word or field");
+                let near = nearest(word, report::word_names().into_iter());
+                let near = near.map(|near| format!("did you mean `{near}`?"));
+                Err(Failure::new(FailureKind::NotFound, message)
+                    .hint_if(near)
+                    .hint(format!("{}: `-C DIR` names a repository, whose nodes, steps, groups and runs are explained, too", failure.message)))
+            }
             [] => Err(failure),
             [only] => field(context, command, only),
             several => Err(fields_of_several(word, several)),
@@ -103,6 +118,11 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
 
 fn fields_of_several(word: &str, fields: &[String]) -> Failure {
     let message = format!("`{word}` is a field of several maps");
+    Failure::new(FailureKind::NotFound, message).hint(named_fields(fields))
+}
+
+/// The commands that explain some fields; of many the first.
+fn named_fields(fields: &[String]) -> String {
     let named = fields.iter().take(MOST_FIELDS);
     let named: Vec<String> = named
         .map(|field| format!("`trueup explain {field}`"))
@@ -111,7 +131,7 @@ fn fields_of_several(word: &str, fields: &[String]) -> Failure {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    Failure::new(FailureKind::NotFound, message).hint(format!("{}{more}", named.join(", ")))
+    format!("{}{more}", named.join(", "))
 }
 
 /// A word of plans and runs, or an exit code.
@@ -306,17 +326,17 @@ fn by_new_plan(
     let clock = ProcessClock::new(context.printer);
     let closed = closed_now(&clock, guarded.guards(), &plan);
     if Thing::named(&command.word, &plan, &is_designed).is_none()
-        && let Some(last) = last
+        && let Some(last) = &last
     {
-        let source = of_run(context, here, &last)?;
+        let source = of_run(context, here, last)?;
         if Thing::named(&command.word, &source.plan, &|_| false).is_some() {
             return shown(context, command, source, &|_| false);
         }
     }
     let source = Source {
-        plan,
         basis: ExplanationBasis::Plan,
         known: Known {
+            left_by: left_by(context, here, last, &command.word, &plan)?,
             records: Some(&records),
             reservations: Some(&reservations),
             observations: observations.as_ref(),
@@ -324,8 +344,39 @@ fn by_new_plan(
             closed: closed.map(|closed| closed.to_string()),
             ..Known::default()
         },
+        plan,
     };
     shown(context, command, source, &is_designed)
+}
+
+/// The last run, if a thing of a new plan has steps in it, and one of them failed or was skipped.
+fn left_by(
+    context: &Context,
+    here: &Here<'_>,
+    last: Option<RunId>,
+    word: &str,
+    plan: &Plan,
+) -> Result<Option<(RunId, Outcome)>, Failure> {
+    let Some(run) = last.filter(|_| !plan.finds_nothing()) else {
+        return Ok(None);
+    };
+    let record = here.store.run(here.state, &run)?;
+    let Some(record) =
+        record.filter(|record| record.outcome.has_ended() && record.outcome != Outcome::Succeeded)
+    else {
+        return Ok(None);
+    };
+    let Source { plan, basis, known } = of_run(context, here, &run)?;
+    let Some(thing) = Thing::named(word, &plan, &|_| false) else {
+        return Ok(None);
+    };
+    let explanation = explain(&plan, basis, &thing, known);
+    let explanation = explanation.map_err(|error| Failure::error(error.to_string()))?;
+    let is_left = explanation
+        .steps
+        .iter()
+        .any(StepExplanation::is_unsuccessful);
+    Ok(is_left.then_some((run, record.outcome)))
 }
 
 fn shown(

@@ -19,7 +19,7 @@ mod tests;
 mod text;
 mod verdicts;
 mod way_back;
-mod words;
+pub(super) mod words;
 
 pub use gitlab::gitlab;
 pub use graph::{dot, mermaid};

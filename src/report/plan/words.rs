@@ -67,7 +67,7 @@ pub(super) fn approvals(plan: &Plan) -> Vec<(String, bool)> {
 }
 
 /// The verb of a change: of an action on nodes, its name.
-pub(super) fn verb(change: &Change) -> String {
+pub(in crate::report) fn verb(change: &Change) -> String {
     change
         .does
         .as_deref()
@@ -178,7 +178,7 @@ pub(in crate::report) fn verdict(verdict: &Verdict) -> String {
 }
 
 /// A value for output: on one line, not too long; `(none)` for an absent one.
-pub(super) fn value(value: Option<&str>) -> String {
+pub(in crate::report) fn value(value: Option<&str>) -> String {
     let Some(text) = value else {
         return "(none)".to_owned();
     };
@@ -330,8 +330,8 @@ pub(super) fn history(plan: &Plan) -> Vec<HistoryPart<'_>> {
             (format!("{number} since the last success"), commits)
         }
         Lineage::IntermediateCommits => {
-            let one = "commit since the last site action has no site action of its own";
-            let more = "commits since the last site action have no site action of their own";
+            let one = "commit since the last site action was never applied as a whole";
+            let more = "commits since the last site action were never applied as a whole";
             (counted(between.len(), one, more), between)
         }
         Lineage::Rollback => {

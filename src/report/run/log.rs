@@ -6,11 +6,13 @@ use serde::Serialize;
 
 use super::ending::{counts, report, standing};
 use super::{FORMAT_VERSION, role};
-use crate::design::{NodeName, RunId};
-use crate::plan::UnfinishedRun;
+use crate::design::{NodeName, RunId, Rung, Section};
+use crate::diff::FieldChange;
+use crate::plan::{Change, ChangeKind, UnfinishedRun};
 use crate::record::{Outcome, Requested, RunRecord, RunSignature, SignatureVerdict};
+use crate::report::plan::words;
 use crate::report::table::{Cell, Table};
-use crate::report::{Palette, Role, Visible, json, short_id};
+use crate::report::{Palette, Role, Visible, counted, json, short_id};
 use crate::run::{NodeResult, RunReport};
 
 /// A run, and how its signature was found.
@@ -85,6 +87,8 @@ pub struct NodeRun {
     pub record: RunRecord,
     /// The node in its report.
     pub result: NodeResult,
+    /// Its change in the plan of the run; `None`: none, or the plan cannot be read.
+    pub change: Option<Change>,
 }
 
 /// Writes how each run left a node, as the runs are given.
@@ -97,20 +101,55 @@ pub fn node_history(out: &mut dyn Write, runs: &[NodeRun], palette: Palette) -> 
         return writeln!(out, "No run that has ended was about it");
     }
     let mut table = Table::new(&[
-        "STARTED", "RUN", "ACTION", "REVISION", "STANDING", "STEP", "REASON",
+        "STARTED", "RUN", "ACTION", "REVISION", "CHANGE", "STANDING", "STEP", "REASON",
     ]);
-    for NodeRun { record, result } in runs {
+    for NodeRun {
+        record,
+        result,
+        change,
+    } in runs
+    {
         table.row(vec![
             Cell::new(minutes(&record.started)),
             Cell::new(record.run.as_str()),
             Cell::new(&record.action),
             Cell::new(short_id(&record.revision)),
+            Cell::or_none(change.as_ref().map(changed)),
             standing(result),
             Cell::or_none(result.step()),
             Cell::or_none(result.reason()),
         ]);
     }
     table.write(out, palette)
+}
+
+/// The fields of a change that one line of a table has.
+const SHOWN_FIELDS: usize = 2;
+
+/// A change in one line: `redeploy: platform.image ubuntu-24.04 → ubuntu-26.04`.
+fn changed(change: &Change) -> String {
+    let verb = words::verb(change);
+    if change.fields.is_empty() {
+        return verb;
+    }
+    let mut fields: Vec<String> = change
+        .fields
+        .iter()
+        .take(SHOWN_FIELDS)
+        .map(|field| {
+            let [before, after] =
+                [&field.before, &field.after].map(|value| words::value(value.as_deref()));
+            format!("{} {before} → {after}", field.path)
+        })
+        .collect();
+    let more = change.fields.len() - fields.len();
+    if more > 0 {
+        fields.push(format!(
+            "and {}",
+            counted(more, "more field", "more fields")
+        ));
+    }
+    format!("{verb}: {}", fields.join(", "))
 }
 
 /// The same as one JSON object: `format_version`, `node` and `runs`, each with the node's part of its report as `result`.
@@ -127,6 +166,32 @@ pub fn node_history_json(out: &mut dyn Write, node: &NodeName, runs: &[NodeRun])
         revision: &'a str,
         outcome: Outcome,
         result: &'a NodeResult,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        change: Option<NodeChange<'a>>,
+    }
+    #[derive(Serialize)]
+    struct NodeChange<'a> {
+        kind: ChangeKind,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        does: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rung: Option<Rung>,
+        fields: Vec<NodeField<'a>>,
+    }
+    #[derive(Serialize)]
+    struct NodeField<'a> {
+        section: Section,
+        path: &'a str,
+        before: Option<&'a str>,
+        after: Option<&'a str>,
+    }
+    fn node_field(field: &FieldChange) -> NodeField<'_> {
+        NodeField {
+            section: field.section,
+            path: &field.path,
+            before: field.before.as_deref(),
+            after: field.after.as_deref(),
+        }
     }
     #[derive(Serialize)]
     struct All<'a> {
@@ -134,14 +199,26 @@ pub fn node_history_json(out: &mut dyn Write, node: &NodeName, runs: &[NodeRun])
         node: &'a NodeName,
         runs: Vec<One<'a>>,
     }
-    let each = runs.iter().map(|NodeRun { record, result }| One {
-        run: &record.run,
-        started: &record.started,
-        action: &record.action,
-        revision: &record.revision,
-        outcome: record.outcome,
-        result,
-    });
+    let each = runs.iter().map(
+        |NodeRun {
+             record,
+             result,
+             change,
+         }| One {
+            run: &record.run,
+            started: &record.started,
+            action: &record.action,
+            revision: &record.revision,
+            outcome: record.outcome,
+            result,
+            change: change.as_ref().map(|change| NodeChange {
+                kind: change.kind,
+                does: change.does.as_deref(),
+                rung: change.rung,
+                fields: change.fields.iter().map(node_field).collect(),
+            }),
+        },
+    );
     json::pretty(
         out,
         &All {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Gate, Judge, Signer};
 use crate::design::Digest;
-use crate::plan::{Action, Approvals, Plan, RefusedApproval, effect};
+use crate::plan::{Approvals, Plan, RefusedApproval, effect};
 use crate::record::RunRecord;
 use crate::workflow::{Failure, FailureKind};
 
@@ -81,18 +81,16 @@ pub(super) fn missing(
         approvals.rules_from
     );
     let failure = Failure::new(FailureKind::Guard, text).details(rules.chain(refused));
-    match (run, plan.request.action) {
-        (Some(record), _) => {
+    match run {
+        Some(record) => {
             let run = &record.run;
             failure.hint(format!(
                 "have the run approved by others (`trueup approve {run}`), and resume it; or abort it with `trueup abort {run}`"
             ))
         }
-        (None, Action::Update) => failure.hint(
-            "save the plan (`trueup plan -o FILE`), have it approved by others (`trueup approve FILE`), and apply it again",
-        ),
-        (None, _) => failure.hint(
-            "save the plan of the action (its words behind `trueup plan`, and `-o FILE`), have it approved by others (`trueup approve FILE`), and apply it again",
-        ),
+        None => failure.hint(format!(
+            "save the plan (`{} -o FILE`), have it approved by others (`trueup approve FILE`), and apply that (`trueup apply FILE`)",
+            plan.again_with(None)
+        )),
     }
 }
