@@ -12,7 +12,8 @@ use super::{
 };
 use crate::diagnostic::in_shell;
 use crate::plan::{
-    self, Action, Difference, IntermediateCommit, Lineage, Options, Plan, PlanEffect, effect,
+    self, Action, Difference, IntermediateCommit, Lineage, Options, Plan, PlanEffect, PlanGuards,
+    effect,
 };
 use crate::repository::CommitId;
 use crate::run::{self, SiteRepository, admit};
@@ -313,10 +314,25 @@ pub fn ensure_admitted(
         let (selection, digest) = (&documents.location.selection, &documents.digest);
         admit(site, selection, &planned.state, plan, commit, digest).map_err(|error| {
             let failure = not_admitted(&error, plan);
-            failure.hint_if(flags_that_help(&error, &planned.plan, origin))
+            let help = flags_that_help(&error, &planned.plan.guards, origin);
+            let failure = failure.hint_if(help);
+            match failure.hints.is_empty() {
+                true => failure.hint_if(explanation(&planned.plan)),
+                false => failure,
+            }
         })
     };
     admitted().map_err(|failure| with_all_reasons(failure, &planned.plan))
+}
+
+/// Where the first blocked change is explained. A plan of an action is another one than that by which a node is.
+fn explanation(plan: &Plan) -> Option<String> {
+    let mut blocked = plan.blocked().filter(|change| !change.excluded);
+    let first = blocked
+        .next()
+        .filter(|_| plan.request.action == Action::Update)?;
+    let node = in_shell([first.node.as_str()]);
+    Some(format!("`trueup explain {node}` names what ends that"))
 }
 
 /// A refusal with every reason of the plan, if it is not the only one: else each is met by an apply of its own.
@@ -347,8 +363,7 @@ fn names_ticket(plan: &Plan, origin: Origin) -> Result<(), Failure> {
 }
 
 /// The flags that the policy lets an operator give for a plan that is not admitted.
-fn flags_that_help(error: &run::Error, plan: &Plan, origin: Origin) -> Option<String> {
-    let guards = &plan.guards;
+fn flags_that_help(error: &run::Error, guards: &PlanGuards, origin: Origin) -> Option<String> {
     let commits = "allow-intermediate-commits";
     match error {
         run::Error::Blocked {
@@ -366,12 +381,7 @@ fn flags_that_help(error: &run::Error, plan: &Plan, origin: Origin) -> Option<St
                 ],
             };
             let ways: Vec<&str> = ways.into_iter().flatten().collect();
-            if !ways.is_empty() {
-                return Some(ways.join(", or "));
-            }
-            let first = plan.blocked().find(|change| !change.excluded)?;
-            let node = in_shell([first.node.as_str()]);
-            Some(format!("`trueup explain {node}` names what ends that"))
+            (!ways.is_empty()).then(|| ways.join(", or "))
         }
         run::Error::Gone { .. }
         | run::Error::IntermediateCommits { .. }

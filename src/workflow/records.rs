@@ -66,7 +66,7 @@ pub fn follow<'s>(
         }
     }
     let state = store.read()?;
-    if let Some(warning) = lost(checkout, &store, &state.site)? {
+    if let Some(warning) = lost(checkout, &store)? {
         client.tell(&warning);
     }
     for run in state.site.tags_owed {
@@ -79,12 +79,8 @@ pub fn follow<'s>(
 
 /// A warning where the tags of the site tell of site actions that no record does: without their records all machines are
 /// strangers.
-fn lost(
-    checkout: &Checkout<'_>,
-    store: &Store<'_>,
-    state: &SiteState,
-) -> Result<Option<String>, Failure> {
-    if state.last_action.is_some() {
+fn lost(checkout: &Checkout<'_>, store: &Store<'_>) -> Result<Option<String>, Failure> {
+    if checkout.repository.read_ref(store.place().own())?.is_some() {
         return Ok(None);
     }
     let site = &checkout.location.site;
