@@ -376,6 +376,13 @@ fn planned_again(
     let site = &checked.bundle.site;
     let inside = context.in_folder(&clone, Some(site.as_str()));
     let cloned = inside.repository()?;
+    // Site actions of later than the plan: the records of then tell of none of them.
+    let later = cloned.refs("refs/tags")?;
+    let later = later
+        .iter()
+        .filter(|(name, _)| name.starts_with("refs/tags/site-action-"));
+    let later: Vec<_> = later.map(|(name, id)| (name.as_str(), *id)).collect();
+    cloned.delete_refs(&later)?;
     // The backends of a sandbox stand in none of its documents.
     if let Some(sandbox) = Sandbox::of(repository)? {
         Sandbox::create(&cloned)?.write(site, &sandbox.read(site)?)?;
