@@ -6,12 +6,11 @@ use clap::{Args, ValueEnum};
 
 use crate::design::{NodeName, SiteName};
 use crate::diagnostic::nearest;
-use crate::plan::Change;
 use crate::record::{NodeRecord, Outcome, RunRecord, State, Store};
 use crate::report::run::{NodeRun, RunRow};
 use crate::report::{self, Visible};
 use crate::repository::{ObjectId, PushOutcome, RefUpdate, Remote, Repository};
-use crate::run::{Connection, NodeResult, Process, unfinished_run, vouch};
+use crate::run::{Connection, Process, unfinished_run, vouch};
 
 use super::apply::{ProcessClock, actor};
 use super::approve;
@@ -101,8 +100,8 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     if let Some(node) = &command.node {
         let node = NodeName::from(node.as_str());
         let known = store.nodes(&state)?;
-        let read = |record: &mut RunRecord| {
-            let report = report_now(&site, (&store, &state), record, unfinished.as_ref())?;
+        let read = |mut record: RunRecord| {
+            let report = report_now(&site, (&store, &state), &mut record, unfinished.as_ref())?;
             let result = report.and_then(|report| {
                 let mut nodes = report.nodes.into_iter();
                 nodes.find(|result| result.node == node)
@@ -110,7 +109,11 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
             Ok(result.map(|result| {
                 let plan = plan_of_run(&store, &state, &record.run).ok();
                 let mut changes = plan.into_iter().flat_map(|plan| plan.changes);
-                (result, changes.find(|change| change.node == node))
+                NodeRun {
+                    change: changes.find(|change| change.node == node),
+                    record,
+                    result,
+                }
             }))
         };
         return history(context, command.format, (&node, &known), runs, &read);
@@ -133,15 +136,11 @@ fn history(
     format: LogFormat,
     (node, known): (&NodeName, &BTreeMap<NodeName, NodeRecord>),
     runs: Vec<RunRow>,
-    read: &dyn Fn(&mut RunRecord) -> Result<Option<(NodeResult, Option<Change>)>, Failure>,
+    read: &dyn Fn(RunRecord) -> Result<Option<NodeRun>, Failure>,
 ) -> Result<u8, Failure> {
     let mut found = Vec::new();
-    for RunRow { mut record, .. } in runs {
-        found.extend(read(&mut record)?.map(|(result, change)| NodeRun {
-            record,
-            result,
-            change,
-        }));
+    for RunRow { record, .. } in runs {
+        found.extend(read(record)?);
     }
     if found.is_empty() && !known.contains_key(node) {
         let message = format!("no run was about a node `{node}`");

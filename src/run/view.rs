@@ -424,7 +424,7 @@ mod tests {
         // A node that could not be deleted is where it was, and takes no pods.
         let leaves = kinds(&[Drain, StepKind::ClearLabels, StepKind::RemoveFromCluster]);
         let mut view = NodeView {
-            planned: leaves.clone(),
+            planned: leaves,
             begun: leaves,
             achieved: kinds(&[Drain, StepKind::ClearLabels]),
             ..NodeView::default()

@@ -17,7 +17,7 @@ use super::{Failure, FailureKind};
 use crate::design::schema::{self, NoField};
 use crate::design::{NodeName, RunId};
 use crate::diagnostic::nearest;
-use crate::plan::{ExplanationBasis, Plan, StepExplanation, UnfinishedRun};
+use crate::plan::{ExplanationBasis, Plan, UnfinishedRun};
 use crate::record::{Outcome, State, Store};
 use crate::report::explain::{self as report, WordReference};
 use crate::run::Connection;
@@ -102,7 +102,7 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
             // Nodes, steps, groups and runs are those of a site.
             [] if context.repository().is_err() => {
                 let message = format!("`{word}` is no code, word or field");
-                let near = nearest(word, report::word_names().into_iter());
+                let near = nearest(word, report::word_names());
                 let near = near.map(|near| format!("did you mean `{near}`?"));
                 Err(Failure::new(FailureKind::NotFound, message)
                     .hint_if(near)
@@ -336,7 +336,7 @@ fn by_new_plan(
     let source = Source {
         basis: ExplanationBasis::Plan,
         known: Known {
-            left_by: left_by(context, here, last, &command.word, &plan)?,
+            left_by: left_by(context, here, last, &command.word, &plan),
             records: Some(&records),
             reservations: Some(&reservations),
             observations: observations.as_ref(),
@@ -349,34 +349,25 @@ fn by_new_plan(
     shown(context, command, source, &is_designed)
 }
 
-/// The last run, if a thing of a new plan has steps in it, and one of them failed or was skipped.
+/// The last run, if a thing of a new plan has steps in it, and one of them failed or was skipped. Its plan may be none that this
+/// program reads.
 fn left_by(
     context: &Context,
     here: &Here<'_>,
     last: Option<RunId>,
     word: &str,
     plan: &Plan,
-) -> Result<Option<(RunId, Outcome)>, Failure> {
-    let Some(run) = last.filter(|_| !plan.finds_nothing()) else {
-        return Ok(None);
-    };
-    let record = here.store.run(here.state, &run)?;
-    let Some(record) =
-        record.filter(|record| record.outcome.has_ended() && record.outcome != Outcome::Succeeded)
-    else {
-        return Ok(None);
-    };
-    let Source { plan, basis, known } = of_run(context, here, &run)?;
-    let Some(thing) = Thing::named(word, &plan, &|_| false) else {
-        return Ok(None);
-    };
-    let explanation = explain(&plan, basis, &thing, known);
-    let explanation = explanation.map_err(|error| Failure::error(error.to_string()))?;
-    let is_left = explanation
-        .steps
-        .iter()
-        .any(StepExplanation::is_unsuccessful);
-    Ok(is_left.then_some((run, record.outcome)))
+) -> Option<(RunId, Outcome)> {
+    let run = last.filter(|_| !plan.finds_nothing())?;
+    let outcome = here.store.run(here.state, &run).ok()??.outcome;
+    if !outcome.has_ended() || outcome == Outcome::Succeeded {
+        return None;
+    }
+    let Source { plan, basis, known } = of_run(context, here, &run).ok()?;
+    let thing = Thing::named(word, &plan, &|_| false)?;
+    let mut steps = explain(&plan, basis, &thing, known).ok()?.steps.into_iter();
+    let is_left = steps.any(|step| step.is_unsuccessful());
+    is_left.then_some((run, outcome))
 }
 
 fn shown(
