@@ -49,12 +49,18 @@ fn shown_values(raid: &Raid, units: &[Unit]) -> HardwareSeen {
     {
         seen.insert(Arc::from(VOLUMES), volumes);
     }
-    let spares: Vec<usize> = units.iter().filter_map(Unit::spares).collect();
-    if raid.hot_spares.is_some() && !spares.is_empty() {
-        let spares: usize = spares.iter().sum();
+    if raid.hot_spares.is_some()
+        && let Some(spares) = spares(units)
+    {
         seen.insert(Arc::from(HOT_SPARES), Arc::from(spares.to_string()));
     }
     seen
+}
+
+/// The drives of all storages that stand by; `None`: no drive shows whether it does.
+fn spares(units: &[Unit]) -> Option<usize> {
+    let shown = units.iter().filter_map(Unit::spares);
+    shown.reduce(|one, other| one + other)
 }
 
 /// The volumes of all storages; `None`: none of them has a collection.
@@ -70,7 +76,7 @@ fn shown_volumes(units: &[Unit]) -> Option<Vec<ShownVolume>> {
 
 /// Whether storages show what was to be made, and nothing of it otherwise.
 fn is_made(raid: &Raid, units: &[Unit]) -> bool {
-    let spares: usize = units.iter().filter_map(Unit::spares).sum();
+    let spares = spares(units).unwrap_or(0);
     let has_spares = raid.hot_spares.is_none_or(|wanted| spares as u64 == wanted);
     let shown = shown_volumes(units);
     let has_volumes =
@@ -251,11 +257,7 @@ impl Machine<'_> {
                             true => "no RAID volume".to_owned(),
                             false => shown.join("; "),
                         };
-                        let spares = units
-                            .iter()
-                            .filter_map(Unit::spares)
-                            .reduce(|one, other| one + other);
-                        if let Some(spares) = spares {
+                        if let Some(spares) = spares(&units) {
                             let _ = write!(
                                 shown,
                                 ", and {}",

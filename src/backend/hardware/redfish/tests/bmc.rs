@@ -701,14 +701,8 @@ impl State {
     fn drive_of(&self, id: &str) -> Option<Value> {
         let (id, erase) = self.drives.iter().find(|(name, _)| *name == id)?;
         let mut drive = json!({"@odata.id": drive_path(id), "Id": id, "SerialNumber": format!("serial-{id}"), "CapacityBytes": 480_103_981_056_u64});
-        let storage = self.hardware.as_ref().map(|hardware| &hardware.storage);
-        if let Some(spares) = storage.and_then(|storage| storage.spares.as_ref()) {
-            let kind = if spares.contains(*id) {
-                "Dedicated"
-            } else {
-                "None"
-            };
-            drive["HotspareType"] = json!(kind);
+        if let Some(hardware) = &self.hardware {
+            hardware.storage.show_spare(&mut drive, id);
         }
         if *erase != Erase::No {
             let target = format!("{}/Actions/Drive.SecureErase", drive_path(id));

@@ -58,6 +58,17 @@ impl Storage {
         self.make(volume);
     }
 
+    /// Has a drive show whether it stands by, if drives do.
+    pub(super) fn show_spare(&self, drive: &mut Value, id: &str) {
+        if let Some(spares) = &self.spares {
+            let kind = match spares.contains(id) {
+                true => "Dedicated",
+                false => "None",
+            };
+            drive["HotspareType"] = json!(kind);
+        }
+    }
+
     fn make(&mut self, volume: Value) {
         self.next += 1;
         self.volumes.push((self.next, volume));
