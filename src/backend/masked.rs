@@ -8,9 +8,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::AhoCorasick;
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
 use regex::Regex;
 use serde_json::Value;
@@ -24,14 +25,70 @@ const SHORT: usize = 6;
 /// The length of a line of a secret of several, such as a key, from which it is one by itself.
 const SHORT_LINE: usize = 16;
 
-/// How many forms are looked for one by one before all of them are put together.
-const FEW: usize = 32;
+/// How many forms are looked for one by one before they are put together.
+const FEW: usize = 16;
 
+/// The forms that are looked for. Of those that were put together each lot is larger than the next, so that a service which
+/// gets a new token every hour for months looks for all of them in a few passes, and builds little anew for each.
 #[derive(Default)]
 struct KnownSecrets {
     all: BTreeSet<String>,
-    together: Option<AhoCorasick>,
+    together: Vec<Together>,
     since: Vec<String>,
+}
+
+/// Forms that are looked for in one pass.
+struct Together {
+    forms: Vec<String>,
+    finder: AhoCorasick,
+}
+
+impl KnownSecrets {
+    fn add(&mut self, form: String) {
+        if !self.all.insert(form.clone()) {
+            return;
+        }
+        self.since.push(form);
+        if self.since.len() > FEW {
+            self.put_together();
+        }
+    }
+
+    fn put_together(&mut self) {
+        let mut forms = std::mem::take(&mut self.since);
+        loop {
+            let size = forms.len();
+            let smaller = self.together.pop_if(|lot| lot.forms.len() <= size);
+            let Some(lot) = smaller else { break };
+            forms.extend(lot.forms);
+        }
+        match AhoCorasick::new(&forms) {
+            Ok(finder) => self.together.push(Together { forms, finder }),
+            Err(_) => self.since = forms,
+        }
+    }
+
+    /// The parts of a text that a form covers, whether by itself or together with others that begin or end in it.
+    fn found(&self, text: &str) -> Vec<Range<usize>> {
+        let together = self.together.iter().flat_map(|lot| {
+            let found = lot.finder.find_overlapping_iter(text);
+            found.map(|found| found.range())
+        });
+        let since = self.since.iter().flat_map(|form| {
+            let found = text.match_indices(form.as_str());
+            found.map(|(at, form)| at..at + form.len())
+        });
+        let mut all: Vec<Range<usize>> = together.chain(since).collect();
+        all.sort_by_key(|range| range.start);
+        all.dedup_by(|next, range| {
+            let overlaps = next.start < range.end;
+            if overlaps {
+                range.end = range.end.max(next.end);
+            }
+            overlaps
+        });
+        all
+    }
 }
 
 static KNOWN: LazyLock<RwLock<KnownSecrets>> = LazyLock::new(RwLock::default);
@@ -132,19 +189,7 @@ pub(super) fn remember(secret: &str) {
             continue;
         }
         for form in forms(line) {
-            if known.all.insert(form.clone()) {
-                known.since.push(form);
-            }
-        }
-    }
-    // Each of many secrets is put in once or twice, however they come.
-    if known.since.len() > FEW.max(known.all.len() / 2) {
-        let finder = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostLongest)
-            .build(&known.all);
-        if let Ok(finder) = finder {
-            known.together = Some(finder);
-            known.since.clear();
+            known.add(form);
         }
     }
 }
@@ -219,24 +264,19 @@ pub(super) fn masked(text: &str) -> Cow<'_, str> {
 
 /// A text without any secret that is known; borrowed if it holds none.
 fn known(text: &str) -> Cow<'_, str> {
-    let mut text = Cow::Borrowed(text);
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-    if let Some(together) = &known.together
-        && together.is_match(&*text)
-    {
-        let mut clean = String::with_capacity(text.len());
-        together.replace_all_with(&text, &mut clean, |_, _, clean| {
-            clean.push_str(MASK);
-            true
-        });
-        text = Cow::Owned(clean);
+    let found = known.found(text);
+    if found.is_empty() {
+        return Cow::Borrowed(text);
     }
-    for form in &known.since {
-        if text.contains(form.as_str()) {
-            text = Cow::Owned(text.replace(form.as_str(), MASK));
-        }
+    let (mut clean, mut at) = (String::with_capacity(text.len()), 0);
+    for range in found {
+        clean.push_str(&text[at..range.start]);
+        clean.push_str(MASK);
+        at = range.end;
     }
-    text
+    clean.push_str(&text[at..]);
+    Cow::Owned(clean)
 }
 
 #[cfg(test)]
@@ -285,6 +325,48 @@ mod tests {
             let masked = masked_json(untouched.as_bytes());
             assert!(matches!(masked, Cow::Borrowed(_)), "{untouched}");
         }
+    }
+
+    /// A secret that another one begins, ends or overlaps leaves no rest of it, whichever was known first.
+    #[test]
+    fn of_secrets_that_overlap_nothing_is_left() {
+        let secrets = ["qwertzuiop", "qwertzuiop-and-more", "and-more-of-it"];
+        for turn in 0..secrets.len() {
+            let mut known = KnownSecrets::default();
+            let mut ordered = secrets;
+            ordered.rotate_left(turn);
+            for secret in ordered {
+                known.add(secret.to_owned());
+                // Some are put together, others not.
+                for number in 0..FEW - 1 {
+                    known.add(format!("{secret} beside {number}"));
+                }
+            }
+            let found = |text: &str| -> Vec<(usize, usize)> {
+                let found = known.found(text).into_iter();
+                found.map(|range| (range.start, range.end)).collect()
+            };
+            assert_eq!(found("<qwertzuiop-and-more-of-it>"), [(1, 26)]);
+            assert_eq!(found("<qwertzuiop><and-more>"), [(1, 11)]);
+        }
+    }
+
+    #[test]
+    fn however_many_are_known_they_are_looked_for_in_few_passes() {
+        let mut known = KnownSecrets::default();
+        for number in 0..5000 {
+            known.add(format!("marvellous-{number:05}"));
+            assert!(known.together.len() <= 10 && known.since.len() <= FEW);
+        }
+        for number in [0, 1, 17, 2500, 4983, 4999] {
+            let text = format!("<marvellous-{number:05}>");
+            let found = known.found(&text);
+            assert!(
+                matches!(found[..], [Range { start: 1, end: 17 }]),
+                "{number}"
+            );
+        }
+        assert!(known.found("<marvellous-0500>").is_empty());
     }
 
     #[test]

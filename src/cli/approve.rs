@@ -69,6 +69,9 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
         context.printer.tell(text);
     }
     show(context, &plan)?;
+    if run_of(context, command).is_none() {
+        warn_if_in_vain(context, &plan);
+    }
     confirm(context, command, &plan)?;
     let (statement, expires) = statement(context, command, &site, &plan)?;
     let signature = repository.sign(&key, NAMESPACE, &statement)?;
@@ -142,6 +145,27 @@ fn warn_if_stale(context: &Context, plan: &Plan, now: &SavedNow) {
         Visible(&why),
         Visible(&again)
     ));
+}
+
+/// Warns that a plan has nothing to do, or could not be applied with all its approvals either.
+fn warn_if_in_vain(context: &Context, plan: &Plan) {
+    let mut approved = plan.clone();
+    drop(std::mem::take(&mut approved.approvals));
+    let reasons: Vec<String> = approved
+        .refusals()
+        .into_iter()
+        .map(|refusal| refusal.reason)
+        .collect();
+    let text = match (plan.is_empty(), &reasons[..]) {
+        (false, []) => return,
+        (true, []) => "there is nothing to do".to_owned(),
+        (_, reasons) => format!(
+            "with all its approvals, too, it cannot be applied as it stands: {}",
+            reasons.join("; ")
+        ),
+    };
+    let text = Visible(&text);
+    context.printer.tell(&format!("warning: the plan: {text}"));
 }
 
 /// The plan of a file, or of a run.

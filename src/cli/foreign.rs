@@ -215,6 +215,8 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
             }
             if let Some(found) = words.clone().find_map(|word| row(&FLAGS, word)) {
                 found
+            } else if let Some(failure) = of_another_command(&unknown) {
+                return Some(failure);
             } else {
                 let is_ours = |word: &&str| {
                     let name = word.strip_prefix('-').filter(|name| name.len() > 1);
@@ -264,6 +266,25 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
         _ => return None,
     };
     let message = format!("trueup has no `{word}`");
+    Some(Failure::new(FailureKind::Usage, message).hint(hint))
+}
+
+/// That a flag is one of other commands only.
+fn of_another_command(flag: &str) -> Option<Failure> {
+    let name = flag.strip_prefix("--")?;
+    let command = super::command();
+    let with_it = |below: &&clap::Command| is_flag(below, name);
+    let names = command.get_subcommands().filter(with_it);
+    let names: Vec<String> = names
+        .map(|command| format!("`trueup {}`", command.get_name()))
+        .collect();
+    let (last, before) = names.split_last()?;
+    let names = match before {
+        [] => last.clone(),
+        before => format!("{} and {last}", before.join(", ")),
+    };
+    let message = format!("this command has no `{flag}`");
+    let hint = format!("it is a flag of {names}");
     Some(Failure::new(FailureKind::Usage, message).hint(hint))
 }
 
@@ -375,6 +396,7 @@ mod tests {
     fn words_of_other_tools_lead_to_ours() {
         for (line, hint) in [
             ("trueup plan --json", Some("--format json")),
+            ("trueup apply --all-sites", Some("`trueup plan`")),
             ("trueup apply -auto-approve", Some("--yes")),
             ("trueup apply --dry-run=client", Some("trueup plan")),
             ("trueup destroy", Some("teardown")),

@@ -300,16 +300,22 @@ fn variable(flag: &str) -> String {
     format!("TRUEUP_{}", flag.to_uppercase().replace('-', "_"))
 }
 
+/// Whether a variable sets a flag: `1`, `yes` and an empty text mean what they say.
+fn switch(text: &str) -> Result<bool, &'static str> {
+    match &*text.to_lowercase() {
+        "1" | "y" | "yes" | "t" | "true" | "on" => Ok(true),
+        "" | "0" | "n" | "no" | "f" | "false" | "off" => Ok(false),
+        _ => Err("this is none of `1`, `yes`, `true`, `on`, `0`, `no`, `false` and `off`"),
+    }
+}
+
 fn with_environment(command: clap::Command) -> clap::Command {
     command
         .mut_args(|argument| match argument.get_long() {
             Some(long) if SETTABLE.contains(&long) => {
                 let variable = variable(long);
                 let argument = match argument.get_action() {
-                    // So that `1`, `yes` and an empty text mean what they say.
-                    clap::ArgAction::SetTrue => {
-                        argument.value_parser(clap::builder::FalseyValueParser::new())
-                    }
+                    clap::ArgAction::SetTrue => argument.value_parser(switch),
                     _ => argument,
                 };
                 argument

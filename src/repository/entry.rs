@@ -143,9 +143,11 @@ pub(super) fn is_document_name(name: &str) -> bool {
     name.ends_with(".yaml") || name.ends_with(".yml")
 }
 
-/// Whether a name would be that of a document in lower case.
-pub(super) fn is_document_name_in_other_case(name: &str) -> bool {
-    !is_document_name(name) && is_document_name(&name.to_ascii_lowercase())
+/// Whether a name would be that of a document in lower case, or without the `.txt` that an editor has added.
+pub(super) fn is_nearly_document_name(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let lower = lower.strip_suffix(".txt").unwrap_or(&lower);
+    !is_document_name(name) && is_document_name(lower)
 }
 
 /// The kind of file that git takes an entry for.
@@ -234,8 +236,8 @@ pub enum Reason {
         /// The target of the link.
         target: String,
     },
-    /// A name that ends in `.yaml` or `.yml` but for its case, so that it is passed over.
-    OtherCase,
+    /// A name that ends in `.yaml` or `.yml` but for its case, or for the `.txt` that an editor has added, so that it is passed over.
+    OtherEnding,
     /// Its name differs from that of another file or folder beside it in case alone.
     CaseAlone {
         /// The other.
@@ -260,7 +262,7 @@ impl fmt::Display for Reason {
                 write!(f, "is a link to `{target}`, which git does not track")
             }
             Self::Loop { target } => write!(f, "is a link in a circle, to `{target}`"),
-            Self::OtherCase => f.write_str(
+            Self::OtherEnding => f.write_str(
                 "is not read: the name of a document ends in `.yaml` or `.yml`, in lower case",
             ),
             Self::CaseAlone { other } => write!(

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::entry::{
-    Entry, Mode, Problem, Reason, Selection, Stamp, Tree, is_document_name,
-    is_document_name_in_other_case, is_hidden,
+    Entry, Mode, Problem, Reason, Selection, Stamp, Tree, is_document_name, is_hidden,
+    is_nearly_document_name,
 };
 use super::{BlobId, CommitId, Error};
 
@@ -279,8 +279,8 @@ impl Walk<'_> {
             }
             match child.node.kind {
                 // Most files of a repository may be no documents: no path is made for them.
-                Kind::File(_) if is_document_name_in_other_case(name) => {
-                    self.problem(&join(path, name), Reason::OtherCase);
+                Kind::File(_) if is_nearly_document_name(name) => {
+                    self.problem(&join(path, name), Reason::OtherEnding);
                 }
                 Kind::File(_) if !is_document_name(name) => {}
                 Kind::Folder => self.folder(&join(path, name), &join(real, name), open)?,

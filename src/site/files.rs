@@ -353,7 +353,7 @@ pub(super) fn unusable(tree: &Tree) -> Diagnostics {
                 Reason::Submodule => finding.hint(
                     "move the submodule out of the folders of the site, or commit its files in its place",
                 ),
-                Reason::OtherCase | Reason::CaseAlone { .. } => finding.as_warning(),
+                Reason::OtherEnding | Reason::CaseAlone { .. } => finding.as_warning(),
                 _ => finding,
             }
         })

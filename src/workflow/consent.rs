@@ -325,14 +325,15 @@ pub fn ensure_admitted(
     admitted().map_err(|failure| with_all_reasons(failure, &planned.plan))
 }
 
-/// Where the first blocked change is explained. A plan of an action is another one than that by which a node is.
+/// Where the first blocked change is explained; with an action it is another plan that is explained, and the state of the node.
 fn explanation(plan: &Plan) -> Option<String> {
     let mut blocked = plan.blocked().filter(|change| !change.excluded);
-    let first = blocked
-        .next()
-        .filter(|_| plan.request.action == Action::Update)?;
-    let node = in_shell([first.node.as_str()]);
-    Some(format!("`trueup explain {node}` names what ends that"))
+    let node = in_shell([blocked.next()?.node.as_str()]);
+    let what = match plan.request.action {
+        Action::Update => "names what ends that",
+        _ => "tells how it stands, and what ends that",
+    };
+    Some(format!("`trueup explain {node}` {what}"))
 }
 
 /// A refusal with every reason of the plan, if it is not the only one: else each is met by an apply of its own.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::amount::number;
 use super::dice::Dice;
 use super::fixture::{Fixture, copy_folder};
 use super::git::Checkout;
@@ -160,7 +161,6 @@ const EDITS: [(&str, &str, &str); 6] = [
 
 #[test]
 fn after_all_is_written_the_plan_is_empty_and_no_other_machine_has_changed() {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let count = number("TRUEUP_TEST_SEEDS").unwrap_or(6).min(1000);
     let fixture = applied();
     let clean = texts(&fixture);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::accepted::example;
+use super::amount::number;
 use super::dice::Dice;
 use super::fixture::{Ended, Fixture};
 
@@ -158,7 +159,6 @@ fn round_trip(seed: u64) {
 
 #[test]
 fn a_site_that_runs_is_adopted_and_its_plan_is_then_empty() {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     match number("TRUEUP_TEST_SEED") {
         Some(seed) => round_trip(seed),
         None => (0..number("TRUEUP_TEST_SEEDS").unwrap_or(SEEDS).min(1000)).for_each(round_trip),

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::accepted::example;
+use super::amount::number;
 use super::dice::Dice;
 use super::fixture::{Ended, Fixture, copy_folder};
 use super::git::Checkout;
@@ -403,7 +404,6 @@ fn set(text: &str, name: &str, value: &str) -> String {
 
 #[test]
 fn a_way_back_that_is_applied_leaves_all_as_it_was_but_for_what_was_listed() {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     for seed in 0..number("TRUEUP_TEST_SEEDS").unwrap_or(3).min(1000) {
         let mut dice = Dice(seed);
         let fixture = applied();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::amount::takes_all;
 use super::fixture::{Ended, Fixture, copy_folder};
 use super::git::Checkout;
 use super::skipped::skipped;
@@ -24,7 +25,7 @@ const CALLS: [&str; 6] = [
 ];
 
 /// Places that are tried for each call, unless all are.
-const PLACES: usize = 5;
+const PLACES: usize = 2;
 
 /// A site, and what is done to it.
 pub(crate) struct Story {
@@ -168,11 +169,14 @@ impl Story {
     /// Tries places of every call, from the first to the last.
     fn at_every_call(&self, calls: &[&str], inject: &str) {
         let expected = self.unbroken();
-        let all = std::env::var_os("TRUEUP_TEST_CRASHES").is_some_and(|wanted| wanted == "all");
-        let (mut hit, mut told) = (0, 0);
+        let (mut hit, mut tried, mut told) = (0, 0, 0);
         for call in calls {
             let count = self.count(call);
-            let places = if all { count } else { PLACES.min(count) };
+            let places = if takes_all() {
+                count
+            } else {
+                PLACES.min(count)
+            };
             for place in (0..places).map(|place| place * count / places + 1) {
                 let fixture = self.fixture();
                 let options = [
@@ -197,6 +201,7 @@ impl Story {
                     );
                 }
                 // Calls are counted for each thread: the last ones of all may be nobody's.
+                tried += 1;
                 hit += usize::from(ended.code != 0);
                 if ended.code != 0 {
                     self.go_on(&fixture);
@@ -205,7 +210,10 @@ impl Story {
                 assert_eq!(outcome, expected, "{inject} at {call} {place}: {ended:?}");
             }
         }
-        assert!(hit >= 10, "hardly anything was hit: {hit}");
+        assert!(
+            hit * 3 >= tried,
+            "hardly anything was hit: {hit} of {tried}"
+        );
         let fails = inject.starts_with("error=");
         assert_eq!(told > 0, fails, "the journal failed {told} times");
     }

@@ -7,19 +7,16 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::{Duration, Instant};
 
+use crate::amount::number;
 use crate::crash::{Outcome, Story, first_apply, redeploy_of_a_member};
 use crate::dice::Dice;
 
 /// Kills in both tests together, where nobody says how many.
-const KILLS: u64 = 60;
+const KILLS: u64 = 20;
 
 const SIGKILL: i32 = 9;
 
 fn wanted() -> std::ops::Range<u64> {
-    let number = |name: &str| {
-        let text = std::env::var(name).ok()?;
-        Some(text.parse::<u64>().unwrap())
-    };
     match number("TRUEUP_TEST_KILL") {
         Some(kill) => kill..kill + 1,
         None => 0..number("TRUEUP_TEST_KILLS").unwrap_or(KILLS) / 2,

@@ -4,6 +4,8 @@
 mod accepted;
 mod addresses;
 #[cfg(test)]
+mod amount;
+#[cfg(test)]
 mod approvals;
 #[cfg(test)]
 mod architecture;

@@ -23,6 +23,7 @@ use trueup::lifecycle::{PowerState, ProvisionState};
 use trueup::observed::{Fact, ObservedNode};
 use trueup::step::{CleanStep, Step, StepId, StepKind};
 
+use crate::amount::number;
 use crate::harness::{Peer, given};
 use crate::site::Site;
 
@@ -756,7 +757,6 @@ fn a_site_is_applied_on_ironic_where_only_its_backends_document_differs() {
 /// 30 machines; as many as `TRUEUP_TEST_IRONIC_NODES` says where it is set.
 #[test]
 fn a_group_of_many_machines_is_applied_on_ironic() {
-    let nodes = std::env::var("TRUEUP_TEST_IRONIC_NODES");
-    let nodes = nodes.ok().and_then(|text| text.parse().ok()).unwrap_or(30);
+    let nodes = number("TRUEUP_TEST_IRONIC_NODES").unwrap_or(30);
     apply_on_ironic(nodes, 16);
 }

@@ -9,6 +9,9 @@ mod adopt;
 #[cfg(test)]
 mod airflow;
 #[cfg(test)]
+#[path = "../it/amount.rs"]
+mod amount;
+#[cfg(test)]
 mod browser;
 #[cfg(test)]
 #[path = "../it/dice.rs"]

@@ -83,8 +83,8 @@ pub(super) fn explain(
             };
             let diagnostic = wrong_type(place.node, &place.name, &types);
             let example = within
-                .and_then(|schema| schema.get("examples")?.get(0))
-                .filter(|example| example.is_object() && diagnostic.hint.is_none());
+                .filter(|_| diagnostic.hint.is_none())
+                .and_then(example_of_map);
             found.push(match example {
                 Some(example) => diagnostic.hint(format!("for example `{example}`")),
                 None => diagnostic,
@@ -352,6 +352,30 @@ fn listed(texts: &[&str]) -> String {
         let _ = write!(result, " or {} others", texts.len() - shown.len());
     }
     result
+}
+
+/// A map as a schema wants it: its own example, or its first field with the least value.
+fn example_of_map(schema: &Json) -> Option<Json> {
+    if let Some(example) = schema.get("examples").and_then(|all| all.get(0)) {
+        return Some(example.clone()).filter(Json::is_object);
+    }
+    let (name, field) = schema.get("properties")?.as_object()?.iter().next()?;
+    let field = field.pointer("/anyOf/0").unwrap_or(field);
+    let value = match field.get("type")?.as_str()? {
+        "integer" => Json::from(
+            field
+                .get("minimum")
+                .and_then(Json::as_i64)
+                .unwrap_or(1)
+                .max(1),
+        ),
+        "string" => field.get("examples")?.get(0)?.clone(),
+        _ => return None,
+    };
+    Some(Json::from(serde_json::Map::from_iter([(
+        name.clone(),
+        value,
+    )])))
 }
 
 /// A problem with the schema's own example as a hint.

@@ -3,6 +3,11 @@
 use std::process::Command;
 
 use super::*;
+use crate::amount::every;
+
+/// So many of the calls of git in a move are tried, unless all are, of about so many.
+const CALLS_TRIED: usize = 8;
+const CALLS: usize = 24;
 
 /// Ends the program that called git.
 const KILL: &str = "kill -9 $PPID; exit 1";
@@ -55,7 +60,8 @@ fn killed_everywhere(direction: &[&str], is_atomic: bool) {
         before.run(&["migrate"]).with(0);
     }
     let (mut killed, mut went_on) = (0, 0);
-    for call in 1.. {
+    let every = every(CALLS_TRIED, CALLS);
+    for call in (1..).step_by(every) {
         let (first, origin) = copied(&before, &remote);
         let path = broken_git(&first, call, KILL);
         let ended: Ended = first
@@ -100,7 +106,10 @@ fn killed_everywhere(direction: &[&str], is_atomic: bool) {
         redeploy(&first, &[]).with(0);
         assert_eq!(runs(&first).len(), 2 + more, "{call}");
     }
-    assert!(killed >= 6 && went_on >= 2, "{killed} {went_on}");
+    assert!(
+        killed * every >= 6 && went_on * every >= 2,
+        "{killed} {went_on}"
+    );
 }
 
 /// Moves again, and takes what an older clone has written meanwhile if the branch has records already.
@@ -284,7 +293,8 @@ fn an_answer_of_the_remote_that_is_lost_is_asked_for_again() {
     let (before, remote) = applied();
     look_in_branch(&before);
     let mut lost = 0;
-    for call in 1.. {
+    let every = every(CALLS_TRIED, CALLS);
+    for call in (1..).step_by(every) {
         let (first, origin) = copied(&before, &remote);
         let path = broken_git(&first, call, FAIL);
         let mut migrate = first.command(&["migrate"]);
@@ -302,7 +312,7 @@ fn an_answer_of_the_remote_that_is_lost_is_asked_for_again() {
             break;
         }
     }
-    assert!(lost >= 3, "{lost}");
+    assert!(lost * every >= 3, "{lost}");
 }
 
 /// Another clone that looks in the branch.

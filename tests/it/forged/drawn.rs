@@ -13,14 +13,11 @@ use super::super::dice::Dice;
 use super::super::fixture::{Ended, copy_folder};
 use super::{Fixture, changed, forge, load, plant, save};
 
+use crate::amount::number;
 use crate::folder::folder;
 
 /// How many are drawn where nobody says.
-const FEW: u64 = 48;
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
+const FEW: u64 = 24;
 
 /// A place in a JSON value.
 type Place = Vec<Step>;

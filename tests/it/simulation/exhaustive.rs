@@ -10,9 +10,10 @@ use super::death::{Death, Places};
 use super::ledger::Outcome;
 use super::sites::Text;
 use super::{End, RunCommand, Stage, allowing_all, request};
+use crate::amount::{every, takes_all};
 
 /// Deaths that are tried in each chapter, spread evenly, unless `TRUEUP_TEST_CRASHES=all` asks for every one.
-const DEATHS: usize = 24;
+const DEATHS: usize = 10;
 
 /// An action on nodes.
 pub(super) type Chapter = (Action, &'static [&'static str]);
@@ -137,13 +138,8 @@ impl Story {
             [1, 3, 17, 61, 131, 307, 611, 1103, 2411]
                 .map(|time| Death::After(Duration::from_secs(time))),
         );
-        let all = std::env::var_os("TRUEUP_TEST_CRASHES").is_some_and(|wanted| wanted == "all");
-        let every = if all {
-            1
-        } else {
-            deaths.len().div_ceil(DEATHS)
-        };
-        let deaths: Vec<&Death> = deaths.iter().step_by(every).collect();
+        let all = takes_all();
+        let deaths: Vec<&Death> = deaths.iter().step_by(every(DEATHS, deaths.len())).collect();
         for (number, death) in deaths.iter().enumerate() {
             // Of some deaths every other one is followed by a life in another clone.
             let next = [Where::Here, Where::Elsewhere];

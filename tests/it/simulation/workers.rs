@@ -26,10 +26,11 @@ use super::drawn;
 use super::hub::{How, Refusal};
 use super::sites::Text;
 use super::{CLONES, End, Moment, Planned, RunCommand, Stage, actor, allowing_all, chain, request};
+use crate::amount::number;
 use crate::dice::Dice;
 
 /// Trials if nothing else is asked for.
-const TRIALS: u64 = 20;
+const TRIALS: u64 = 8;
 /// The name of the run.
 const RUN: &str = "airflow";
 /// The clock reads in which an abort may die: behind them it is complete.
@@ -598,11 +599,6 @@ pub(super) fn is_as_applied(name: &str, dice: Dice, stage: Stage, planned: &Plan
 }
 
 /// A number in the environment.
-pub(super) fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap())
-}
-
 /// Compares half of the trials, of every second seed from the first or the second on. Seeds whose run ends otherwise than by itself are
 /// passed over.
 fn compare(first: usize) {

@@ -14,8 +14,9 @@ use trueup::workflow::{Error, PartEnd};
 use super::exhaustive::{
     Chapter, ON_CLUSTER, ON_MACHINES, deployed_on, done, text, to_be_mixed, to_be_serviced,
 };
-use super::workers::{Trial, is_as_applied, number};
+use super::workers::{Trial, is_as_applied};
 use super::{RunCommand, Stage, allowing_all, request};
+use crate::amount::number;
 use crate::dice::Dice;
 
 /// Trials of each chapter for each that is asked for in all.

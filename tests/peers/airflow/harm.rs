@@ -16,6 +16,7 @@ use super::many::{ALLOWED, SHARED, SitePlan, Sites};
 use super::processes::{ProcessEntry, processes, signal};
 use super::scheduler::Scheduler;
 use super::sites::Text;
+use crate::amount::number;
 use crate::dice::Dice;
 
 /// Trials if nothing else is asked for.
@@ -329,7 +330,7 @@ fn refuse_on_demand(sites: &Sites) {
 
 #[test]
 fn runs_on_a_scheduler_that_is_harmed_end_and_nothing_is_done_twice() {
-    let count = std::env::var("TRUEUP_TEST_AIRFLOW").map_or(TRIALS, |text| text.parse().unwrap());
+    let count = number("TRUEUP_TEST_AIRFLOW").unwrap_or(TRIALS);
     let Some(mut sites) = Sites::new() else {
         return;
     };

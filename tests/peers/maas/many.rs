@@ -1,4 +1,4 @@
-//! A thousand machines: how many requests each costs, and how much longer than MAAS itself they take.
+//! Many machines: how many requests each costs, and how much longer than MAAS itself they take.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,13 @@ use trueup::step::StepKind;
 use super::lab::{Lab, PLATFORM, node};
 use super::region::{Region, Version};
 
-const MACHINES: usize = 1000;
+/// As many as a site has that is large, or some.
+fn machines() -> usize {
+    if super::takes_all() { 1000 } else { 150 }
+}
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_machines_cost_few_requests_each_and_hardly_more_time_than_one() {
+async fn many_machines_cost_few_requests_each_and_hardly_more_time_than_one() {
     many(Version::V34).await;
     if super::takes_all() {
         many(Version::V35).await;
@@ -23,7 +26,8 @@ async fn a_thousand_machines_cost_few_requests_each_and_hardly_more_time_than_on
 }
 
 async fn many(version: Version) {
-    let ids: Vec<String> = (0..MACHINES)
+    let machines = machines();
+    let ids: Vec<String> = (0..machines)
         .map(|number| format!("m{number:05}"))
         .collect();
     let region = Region::new(version);
@@ -77,11 +81,13 @@ async fn many(version: Version) {
             ended.unwrap();
         }
         let took = began.elapsed();
-        let requests = lab.region.state().requests.len() as f64 / MACHINES as f64;
+        let requests = lab.region.state().requests.len() as f64 / machines as f64;
         println!(
             "{kind}: {requests:.2} requests a machine, {:.2} of the ideal",
             took.as_secs_f64() / ideal.as_secs_f64()
         );
+        // A few are for all of them together.
+        let most = most + 30.0 / machines as f64;
         assert!(requests <= most, "{kind}: {requests} requests a machine");
         assert!(took <= ideal.mul_f64(1.1), "{kind}: {took:?} of {ideal:?}");
     }

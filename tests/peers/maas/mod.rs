@@ -24,10 +24,7 @@ mod shown;
 mod statuses;
 mod wrong;
 
-/// Whether everything is to be tried, which takes long.
-fn takes_all() -> bool {
-    std::env::var_os("TRUEUP_TEST_CRASHES").is_some_and(|wanted| wanted == "all")
-}
+use crate::amount::takes_all;
 
 /// The key of the administrator, as an operator has it.
 pub(crate) const KEY_TEXT: &str = "Consumer0:Token0:S3cret0fTheAdministrator";

@@ -4,6 +4,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -122,9 +123,14 @@ impl Lab {
     }
 }
 
+/// Both at the same time: they wait most of it.
+async fn in_both_versions(tried: impl AsyncFn(Version)) {
+    join(tried(Version::V34), tried(Version::V35)).await;
+}
+
 #[tokio::test]
 async fn a_site_is_planned_applied_changed_and_torn_down() {
-    for version in [Version::V34, Version::V35] {
+    in_both_versions(async |version| {
         let lab = Lab::start(version).await;
         lab.trueup(&["validate"]).await.with(0);
         let plan = lab.trueup(&["plan"]).await.with(0).stdout;
@@ -191,7 +197,8 @@ async fn a_site_is_planned_applied_changed_and_torn_down() {
         let nodes = lab.trueup(&["nodes"]).await.with(0).stdout;
         assert!(nodes.contains("retired: by hand: old"), "{nodes}");
         lab.trueup(&["plan", "--detailed-exitcode"]).await.with(0);
-    }
+    })
+    .await;
 }
 
 /// Starts a run, and kills it when an operation has had its effect.
@@ -219,12 +226,13 @@ fn everything_happened_once(lab: &Lab) {
 
 #[tokio::test]
 async fn a_run_that_is_killed_while_maas_commissions_is_resumed_and_repeats_nothing() {
-    for version in [Version::V34, Version::V35] {
+    in_both_versions(async |version| {
         let lab = Lab::start(version).await;
         killed_at(&lab, "commission abc001").await;
         lab.trueup(&["apply", "--resume", "--yes"]).await.with(0);
         everything_happened_once(&lab);
-    }
+    })
+    .await;
 }
 
 /// A remote that the clones of a site share.
@@ -271,7 +279,7 @@ async fn a_run_that_is_killed_while_maas_commissions_is_resumed_from_another_clo
 
 #[tokio::test]
 async fn a_run_that_is_killed_while_maas_deploys_is_resumed_from_another_clone() {
-    for version in [Version::V34, Version::V35] {
+    in_both_versions(async |version| {
         let lab = Lab::start(version).await;
         // It is commissioned, so that all are deployed in the run that is killed.
         lab.region.change("abc001", |machine| {
@@ -285,5 +293,6 @@ async fn a_run_that_is_killed_while_maas_deploys_is_resumed_from_another_clone()
         killed_at(&lab, "deploy abc002").await;
         origin.resume().await;
         everything_happened_once(&lab);
-    }
+    })
+    .await;
 }

@@ -7,6 +7,7 @@ use futures_util::{StreamExt, stream};
 
 use super::program::{ENVIRONMENT, Lab};
 use super::region::{Machine, Version};
+use crate::amount::every;
 
 const IDS: [&str; 3] = ["abc001", "abc002", "abc003"];
 /// Kills that are tried, spread evenly, unless all are asked for.
@@ -51,8 +52,7 @@ fn happened_once(lab: &Lab) {
 
 #[tokio::test]
 async fn a_run_that_is_killed_at_any_request_is_resumed_and_ends_as_one_that_was_not() {
-    let all = super::takes_all();
-    let versions: &[Version] = match all {
+    let versions: &[Version] = match super::takes_all() {
         true => &super::life::VERSIONS,
         false => &[Version::V35],
     };
@@ -60,12 +60,8 @@ async fn a_run_that_is_killed_at_any_request_is_resumed_and_ends_as_one_that_was
         let lab = Lab::start(*version).await;
         lab.trueup(&["apply", "--yes"]).await.with(0);
         let (whole, expected) = (requests(&lab), machines(&lab));
-        let every = match all {
-            true => 1,
-            false => whole.div_ceil(KILLS),
-        };
         // Each waits for its own machines most of the time.
-        stream::iter((1..whole).step_by(every))
+        stream::iter((1..whole).step_by(every(KILLS, whole)))
             .map(|at| killed_at(*version, at, &expected))
             .buffer_unordered(KILLED_AT_ONCE)
             .collect::<()>()

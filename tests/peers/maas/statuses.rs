@@ -160,9 +160,15 @@ async fn first_of(version: Version, status: u8, kind: StepKind) -> String {
 #[tokio::test(start_paused = true)]
 async fn each_status_is_treated_as_the_table_has_it_and_nothing_is_asked_for_that_maas_refuses() {
     let mut wrong = Vec::new();
-    for version in VERSIONS {
+    for (number, version) in VERSIONS.into_iter().enumerate() {
         for (status, _, firsts) in &ROWS {
-            for (kind, expected) in MOVES.into_iter().zip(firsts) {
+            let is_tried = |move_of: usize| {
+                super::takes_all()
+                    || (move_of + usize::from(*status)).is_multiple_of(2) == (number == 0)
+            };
+            let moves = MOVES.into_iter().zip(firsts).enumerate();
+            // Each move of each status is tried in one of the versions, unless all are.
+            for (_, (kind, expected)) in moves.filter(|(move_of, _)| is_tried(*move_of)) {
                 let first = first_of(version, *status, kind).await;
                 if first != *expected {
                     let status = name(*status);

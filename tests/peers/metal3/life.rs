@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::counted::Counted;
 use super::operator::Failure;
 use super::{Management, NAMESPACE};
+use crate::amount::number;
 use crate::kubernetes::Fixture;
 use crate::site::Site;
 
@@ -338,8 +339,7 @@ fn read(root: &std::path::Path, folder: &std::path::Path, files: &mut Vec<(Strin
 /// 100 machines; as many as `TRUEUP_TEST_METAL3_NODES` says where it is set.
 #[tokio::test]
 async fn a_hundred_machines_come_up() {
-    let nodes = std::env::var("TRUEUP_TEST_METAL3_NODES");
-    let nodes = nodes.ok().and_then(|text| text.parse().ok()).unwrap_or(100);
+    let nodes = number("TRUEUP_TEST_METAL3_NODES").unwrap_or(100);
     let Some(lab) = Lab::start(nodes).await else {
         return;
     };

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::lab::{begin, get, machines, site, until};
 use super::{Management, NAMESPACE};
+use crate::amount::number;
 use crate::harness::Ports;
 
 /// A host that nobody moves, and its Machine.
@@ -40,8 +41,7 @@ fn memory(process: u32, figure: &str) -> u64 {
 
 #[tokio::test]
 async fn watching_many_hosts_takes_little_memory() {
-    let hosts = std::env::var("TRUEUP_TEST_WATCHED_HOSTS");
-    let hosts: usize = hosts.ok().and_then(|text| text.parse().ok()).unwrap_or(200);
+    let hosts: usize = number("TRUEUP_TEST_WATCHED_HOSTS").unwrap_or(200);
     let Some(management) = Management::start().await else {
         return;
     };

@@ -9,6 +9,7 @@ use rustls::pki_types::PrivateKeyDer;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
@@ -66,6 +67,8 @@ pub(crate) struct Server {
     pub(crate) received: Arc<Mutex<Vec<Received>>>,
     /// How many connections were made.
     pub(crate) connections: Arc<Mutex<usize>>,
+    /// How many requests came in.
+    count: Arc<watch::Sender<usize>>,
     task: AbortHandle,
 }
 
@@ -128,6 +131,8 @@ impl Server {
         let received = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(Mutex::new(0));
         let (log, counter) = (received.clone(), connections.clone());
+        let count = Arc::new(watch::Sender::new(0));
+        let counted = count.clone();
         let task = tokio::spawn(async move {
             loop {
                 let Ok((stream, _)) = listener.accept().await else {
@@ -135,12 +140,19 @@ impl Server {
                 };
                 *counter.lock().unwrap() += 1;
                 let (handler, log, acceptor) = (handler.clone(), log.clone(), acceptor.clone());
+                let handler = {
+                    let counted = counted.clone();
+                    move |received: &Received| {
+                        counted.send_modify(|count| *count += 1);
+                        handler(received)
+                    }
+                };
                 tokio::spawn(async move {
                     match acceptor {
-                        None => serve(stream, &*handler, &log).await,
+                        None => serve(stream, &handler, &log).await,
                         Some(acceptor) => {
                             if let Ok(stream) = acceptor.accept(stream).await {
-                                serve(stream, &*handler, &log).await;
+                                serve(stream, &handler, &log).await;
                             }
                         }
                     }
@@ -154,8 +166,15 @@ impl Server {
             fingerprint: made.as_ref().map(|made| Fingerprint::of(made.cert.der())),
             received,
             connections,
+            count,
             task: task.abort_handle(),
         }
+    }
+
+    /// Waits until so many requests have come in.
+    pub(crate) async fn has_received(&self, count: usize) {
+        let mut counted = self.count.subscribe();
+        counted.wait_for(|came| *came >= count).await.unwrap();
     }
 
     /// The lines of all that came in.

@@ -48,7 +48,7 @@ async fn show(site: &Site) -> Result<String, String> {
     Ok(format!("{console}\n{}", String::from_utf8(said).unwrap()))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_console_is_shown_by_ssh_where_the_controller_says_that_it_is() {
     let bmc = Bmc::start().await;
     let site = strict_with(
@@ -97,7 +97,7 @@ async fn a_console_is_shown_by_ssh_where_the_controller_says_that_it_is() {
     assert_eq!(bmc.sessions(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_console_of_another_machine_is_not_shown() {
     let bmc = Bmc::start().await;
     let console = json!({"SSH": {"ServiceEnabled": true, "Port": 2200}});

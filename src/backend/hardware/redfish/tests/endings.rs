@@ -16,7 +16,7 @@ fn is_clear(bmc: &Bmc) -> bool {
     state.image.is_none() && (state.boot.0 == "Disabled" || state.boot.1 == "Hdd")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_power_on_takes_back_what_a_deploy_left_and_refuses_what_another_set() {
     let bmc = Bmc::start().await;
     left_by_a_deploy(&bmc);
@@ -39,7 +39,7 @@ async fn a_power_on_takes_back_what_a_deploy_left_and_refuses_what_another_set()
     assert!(!bmc.state().is_on);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_teardown_and_a_decided_deploy_take_back_what_was_set() {
     let bmc = Bmc::start().await;
     left_by_a_deploy(&bmc);
@@ -52,7 +52,7 @@ async fn a_teardown_and_a_decided_deploy_take_back_what_was_set() {
     assert!(is_clear(&bmc));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deploy_begins_by_ejecting_also_the_same_image() {
     let bmc = Bmc::start().await;
     bmc.state().image = Some("http://images/n0.iso".to_owned());
@@ -67,7 +67,7 @@ async fn a_deploy_begins_by_ejecting_also_the_same_image() {
     assert_eq!(media, [&of("Eject"), &of("Insert")]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_interrupted_deploy_asks_for_its_report_before_a_person_and_starts_nothing_anew() {
     let is_there = Arc::new(Mutex::new(false));
     let told = is_there.clone();
@@ -110,7 +110,7 @@ async fn an_interrupted_deploy_asks_for_its_report_before_a_person_and_starts_no
     assert_eq!(site.hardware.probe(&anew).await, Probe::NotBegun);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_report_of_an_earlier_deploy_is_found_before_anything_is_done() {
     let server = Server::plain(|_| Reply::json(200, json!({}))).await;
     // An address of the node itself is asked once it is off.
@@ -143,7 +143,7 @@ fn other(name: &'static str, image: &'static str) -> OtherDrive {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_image_that_stays_in_any_virtual_drive_is_told_and_ends_a_deploy_unless_another_is_known_to_be_used()
  {
     let bmc = Bmc::start().await;
@@ -172,7 +172,7 @@ async fn an_image_that_stays_in_any_virtual_drive_is_told_and_ends_a_deploy_unle
     site.hardware.take_back(&order).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_power_on_finds_the_image_of_a_deploy_behind_the_disc_of_an_operator() {
     let bmc = Bmc::start().await;
     {
@@ -185,7 +185,7 @@ async fn a_power_on_finds_the_image_of_a_deploy_behind_the_disc_of_an_operator()
     assert!(is_clear(&bmc) && bmc.state().is_on);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_broken_virtual_drive_beside_the_one_that_is_used_ends_nothing() {
     let bmc = Bmc::start().await;
     bmc.state().other = Some(OtherDrive {

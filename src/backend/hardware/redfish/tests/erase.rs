@@ -2,7 +2,7 @@
 
 use super::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_teardown_erases_each_drive_once_follows_its_tasks_and_ends_off() {
     let bmc = Bmc::start().await;
     bmc.state().is_on = true;
@@ -25,7 +25,7 @@ async fn a_teardown_erases_each_drive_once_follows_its_tasks_and_ends_off() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_erase_that_ends_with_a_warning_is_no_wipe_and_its_words_are_told() {
     let bmc = Bmc::start().await;
     bmc.state().drives = vec![("D1", Erase::Warned)];
@@ -44,7 +44,7 @@ async fn an_erase_that_ends_with_a_warning_is_no_wipe_and_its_words_are_told() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_teardown_that_cannot_be_ended_changes_nothing() {
     let steps = |names: &[&str]| {
         json!({"clean_steps": names
@@ -83,7 +83,7 @@ async fn a_teardown_that_cannot_be_ended_changes_nothing() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_the_drives_that_are_named_are_erased_or_the_one_of_the_system() {
     let only = |parameters: Value| async move {
         let bmc = Bmc::start().await;
@@ -107,7 +107,7 @@ async fn only_the_drives_that_are_named_are_erased_or_the_one_of_the_system() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_erase_whose_answer_was_lost_is_found_by_its_task_or_is_ambiguous() {
     let asked = |serial: &str| {
         let note = Note::Asked {
@@ -159,7 +159,7 @@ async fn an_erase_whose_answer_was_lost_is_found_by_its_task_or_is_ambiguous() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_failure_names_the_last_entries_of_the_event_log_since_the_step_began() {
     let bmc = Bmc::start().await;
     bmc.state().drives = vec![("D1", Erase::Refuse)];
@@ -215,7 +215,7 @@ async fn a_failure_names_the_last_entries_of_the_event_log_since_the_step_began(
     assert!(!error.contains("event log"), "{error}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_drive_that_refuses_says_why_and_nothing_is_switched_off() {
     let bmc = Bmc::start().await;
     bmc.state().is_on = true;
@@ -243,7 +243,7 @@ async fn a_drive_that_refuses_says_why_and_nothing_is_switched_off() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn clean_steps_run_in_their_order_and_one_that_is_not_offered_is_refused() {
     let bmc = Bmc::start().await;
     let site = site(&[bmc.port()], "", "");
@@ -267,7 +267,7 @@ async fn clean_steps_run_in_their_order_and_one_that_is_not_offered_is_refused()
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_teardown_cleans_as_planned_erases_once_and_notes_each_step_before_it_begins() {
     let planned = |names: &[(&str, &str)]| {
         json!({"clean_steps": names

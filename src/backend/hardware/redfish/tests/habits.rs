@@ -24,7 +24,7 @@ fn inserts(bmc: &Bmc) -> usize {
         .count()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn parts_of_a_request_that_a_controller_refuses_or_demands_are_left_out_or_added() {
     let (_system, more) = proven().await;
     for (refuses, demands) in [
@@ -50,7 +50,7 @@ async fn parts_of_a_request_that_a_controller_refuses_or_demands_are_left_out_or
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_boot_override_is_set_in_the_shape_and_at_the_place_that_a_controller_takes() {
     let (_system, more) = proven().await;
     let habits: [(&str, Habit); 6] = [
@@ -80,7 +80,7 @@ async fn a_boot_override_is_set_in_the_shape_and_at_the_place_that_a_controller_
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refusal_that_is_about_no_part_is_the_end() {
     let (_system, more) = proven().await;
     let bmc = Bmc::start().await;
@@ -100,7 +100,7 @@ async fn a_refusal_that_is_about_no_part_is_the_end() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_bad_answer_while_something_is_waited_for_is_no_verdict() {
     let all = [
         Between::Null,
@@ -120,7 +120,7 @@ async fn a_bad_answer_while_something_is_waited_for_is_no_verdict() {
     // Where nothing is waited for, it is one.
     let bmc = Bmc::start().await;
     bmc.state().between = Some(Between::Null);
-    bmc.state().pending = Some((true, std::time::Instant::now() + Duration::from_secs(60)));
+    bmc.state().pending = Some((true, tokio::time::Instant::now() + Duration::from_secs(60)));
     let site = site(&[bmc.port()], "", "");
     let seen = site.see().await.remove(0);
     assert!(
@@ -129,7 +129,7 @@ async fn a_bad_answer_while_something_is_waited_for_is_no_verdict() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_read_has_three_tries_also_of_a_collection() {
     let bmc = Bmc::start().await;
     let site = site(&[bmc.port()], "", "");
@@ -141,7 +141,7 @@ async fn each_read_has_three_tries_also_of_a_collection() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn sessions_are_ended_wherever_they_are_and_the_account_serves_where_there_are_none() {
     for (opening, more, with_account) in [
         (Opening::WithoutLocation, "", false),
@@ -169,7 +169,7 @@ async fn sessions_are_ended_wherever_they_are_and_the_account_serves_where_there
     assert_eq!(bmc.sessions(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_end_of_a_cancelled_steps_session_is_waited_for() {
     let bmc = Bmc::start().await;
     bmc.state().delay = Duration::from_secs(3600);
@@ -182,7 +182,7 @@ async fn the_end_of_a_cancelled_steps_session_is_waited_for() {
     assert_eq!(bmc.sessions(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_prepare_asks_for_what_the_deploy_and_a_later_teardown_need() {
     let refused = async |habit: Habit, profile: &str, more: &str| {
         let bmc = Bmc::start().await;
@@ -215,7 +215,7 @@ async fn a_prepare_asks_for_what_the_deploy_and_a_later_teardown_need() {
     assert!(error.contains("ComputerSystem.Reset"), "{error}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_controller_that_takes_no_boot_override_is_refused_before_an_image_is_inserted() {
     let (_system, more) = proven().await;
     let habits: [(&str, Habit, &str); 2] = [
@@ -254,7 +254,7 @@ async fn a_controller_that_takes_no_boot_override_is_refused_before_an_image_is_
     assert_eq!(patches(), tried);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_is_always_called_turning_on_is_on_once_it_has_had_the_time_to_boot() {
     let bmc = Bmc::start().await;
     bmc.state().is_never_on = true;
@@ -268,7 +268,7 @@ async fn a_machine_that_is_always_called_turning_on_is_on_once_it_has_had_the_ti
     assert!(!bmc.state().is_on);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_system_that_is_not_shown_once_it_is_off_is_off_for_a_teardown_alone() {
     let bmc = Bmc::start().await;
     bmc.state().is_on = true;

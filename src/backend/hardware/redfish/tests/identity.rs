@@ -177,7 +177,7 @@ fn system(uuid: &str) -> System {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_step_and_each_look_ask_whether_the_system_is_the_one_of_the_document() {
     let chassis = Chassis::start(vec![system("uuid-1"), system("uuid-2")]).await;
     let own = ["system: '2', uuid: uuid-1".to_owned()];
@@ -197,7 +197,7 @@ async fn every_step_and_each_look_ask_whether_the_system_is_the_one_of_the_docum
     assert_eq!(chassis.changed(), BTreeSet::new());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_controller_whose_links_lead_to_another_system_is_refused() {
     for (leads_to, acts_on) in [(Some(1), None), (None, Some(1))] {
         let mut first = system("uuid-1");
@@ -211,7 +211,7 @@ async fn a_controller_whose_links_lead_to_another_system_is_refused() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nodes_that_are_one_system_are_refused_and_what_was_learned_is_compared_ever_after() {
     let chassis = Chassis::start(vec![system("uuid-1")]).await;
     let site = nodes_on(chassis.port(), &["".to_owned(), "".to_owned()], &[]);
@@ -246,7 +246,7 @@ async fn nodes_that_are_one_system_are_refused_and_what_was_learned_is_compared_
     assert!(error.contains("than its record names"), "{error}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_mac_address_proves_a_board_without_uuid_by_one_request_more() {
     let mut board = system("00000000-0000-0000-0000-000000000000");
     board.mac = Some("02:00:00:00:00:01".to_owned());
@@ -270,7 +270,7 @@ async fn a_mac_address_proves_a_board_without_uuid_by_one_request_more() {
     assert_eq!(requests[1], requests[0] + 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_mac_address_that_contradicts_the_document_is_of_another_machine_though_the_uuid_fits() {
     for (shown, is_refused) in [
         (Some("02:00:00:00:00:01"), false),

@@ -87,7 +87,7 @@ async fn a_thousand_controllers_are_cycled_nearly_as_fast_as_their_latency_allow
 }
 
 /// The requests of one machine that is planned and deployed as a run does it: an observation and then, in a run, one before each step.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deploy_takes_thirty_requests() {
     let bmc = Bmc::start().await;
     let text = text(

@@ -248,7 +248,7 @@ fn notes_of(listener: &RecordingListener) -> Vec<Arc<str>> {
     notes.iter().filter(is_other).cloned().collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_is_switched_on_and_off_and_its_sessions_are_ended() {
     let bmc = Bmc::start().await;
     let site = site(&[bmc.port()], "", "");
@@ -280,7 +280,7 @@ async fn a_machine_is_switched_on_and_off_and_its_sessions_are_ended() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_run_keeps_one_session_and_ends_it_and_an_observation_keeps_none() {
     let bmc = Bmc::start().await;
     let site = site(&[bmc.port()], "", "");
@@ -309,7 +309,7 @@ async fn a_run_keeps_one_session_and_ends_it_and_an_observation_keeps_none() {
     assert_eq!(bmc.sessions(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_is_ended_also_where_the_caller_was_cancelled() {
     let bmc = Bmc::start().await;
     bmc.state().delay = Duration::from_secs(3600);
@@ -323,7 +323,7 @@ async fn a_session_is_ended_also_where_the_caller_was_cancelled() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn where_there_are_no_sessions_each_request_carries_the_account() {
     let bmc = Bmc::start().await;
     bmc.state().has_sessions = false;
@@ -333,7 +333,7 @@ async fn where_there_are_no_sessions_each_request_carries_the_account() {
     assert_eq!(bmc.changes(), ["On"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_system_that_does_not_shut_down_is_switched_off_and_a_late_on_does_not_win() {
     let bmc = Bmc::start().await;
     bmc.state().is_on = true;
@@ -347,14 +347,17 @@ async fn a_system_that_does_not_shut_down_is_switched_off_and_a_late_on_does_not
         asked[asked.len() - 1].clone()
     ]));
     // On was asked for and is still to come; off is answered, does nothing, and must be asked for again.
-    bmc.state().pending = Some((true, std::time::Instant::now() + Duration::from_millis(150)));
+    bmc.state().pending = Some((
+        true,
+        tokio::time::Instant::now() + Duration::from_millis(150),
+    ));
     bmc.state().ignores_shutdown = false;
     site.act(StepKind::PowerOff).await.unwrap();
     let pending = bmc.state().pending;
     assert!(pending.is_none() && !bmc.state().is_on);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_seen_is_power_drives_and_what_can_be_done() {
     let bmc = Bmc::start().await;
     let site = site(&[bmc.port()], "operating_system_drive: serial-d1", "");
@@ -399,7 +402,7 @@ async fn what_is_seen_is_power_drives_and_what_can_be_done() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_controller_that_fails_is_an_error_of_its_own_node_and_of_no_other() {
     let good = Bmc::start().await;
     let wrong = Bmc::start().await;
@@ -488,7 +491,7 @@ async fn a_controller_that_fails_is_an_error_of_its_own_node_and_of_no_other() {
     assert!(!format!("{seen:?}").contains("s3cret"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_system_is_found_by_path_id_uuid_or_name_and_never_guessed() {
     for (more, own, expected) in [
         (
@@ -515,7 +518,7 @@ async fn the_system_is_found_by_path_id_uuid_or_name_and_never_guessed() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_is_another_one_is_refused() {
     let bmc = Bmc::start().await;
     for (own, expected) in [
@@ -544,7 +547,7 @@ async fn a_machine_that_is_another_one_is_refused() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deploy_is_off_override_on_and_is_ambiguous_once_it_was_to_be_switched_on() {
     let bmc = Bmc::start().await;
     bmc.state().is_on = true;
@@ -572,7 +575,7 @@ async fn a_deploy_is_off_override_on_and_is_ambiguous_once_it_was_to_be_switched
     assert!(told.contains("(unverified)"), "{told}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_image_is_inserted_and_taken_out_when_the_new_system_answers_and_a_lasting_override_is_taken_back()
  {
     let bmc = Bmc::start().await;
@@ -605,7 +608,7 @@ async fn an_image_is_inserted_and_taken_out_when_the_new_system_answers_and_a_la
     assert_eq!(bmc.state().boot.0, "Disabled");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deploy_is_proven_by_a_report_that_was_not_there_before() {
     let reports = Arc::new(Mutex::new(false));
     let seen = reports.clone();
@@ -640,7 +643,7 @@ async fn a_deploy_is_proven_by_a_report_that_was_not_there_before() {
     assert!(plain.see().await[0].deploys_unverified);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn drives_are_seen_in_fewer_requests_where_a_controller_writes_out_what_it_links() {
     let mut requests = Vec::new();
     let mut seen = Vec::new();
@@ -668,7 +671,7 @@ async fn drives_are_seen_in_fewer_requests_where_a_controller_writes_out_what_it
     assert_eq!(node.disks.known().map(Vec::len), Some(2));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_no_controller_is_needed_for_is_said_without_asking_one() {
     let site_of = |more: &str| site(&[1], more, "");
     site_of("").act(StepKind::VerifySite).await.unwrap();

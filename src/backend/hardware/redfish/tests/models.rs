@@ -204,7 +204,7 @@ fn are_as_told(ended: &[(String, Ending)], refused: &BTreeMap<String, String>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_quirk_of_the_table_is_deployed_and_torn_down_or_refused_for_its_reason() {
     let rows = rows();
     let (mut cases, mut refused) = (Vec::new(), BTreeMap::new());
@@ -234,7 +234,7 @@ fn each_quirk_is_one_of_a_model() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_model_with_all_its_quirks_and_each_fault_is_deployed_and_torn_down() {
     let mut models: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     let mut refused = BTreeMap::new();
@@ -271,7 +271,7 @@ impl Dice {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn quirks_of_several_models_together_are_deployed_or_refused_before_anything_is_changed() {
     let rows = rows();
     let count = std::env::var("TRUEUP_TEST_QUIRKS")
@@ -303,7 +303,7 @@ async fn quirks_of_several_models_together_are_deployed_or_refused_before_anythi
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_boot_mode_of_the_hardware_profile_is_set_before_a_deploy_and_a_setting_goes_before_it()
 {
     for (own, expected) in [("", "UEFI"), ("deploy: {mode: legacy}", "Legacy")] {
@@ -317,7 +317,7 @@ async fn the_boot_mode_of_the_hardware_profile_is_set_before_a_deploy_and_a_sett
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_override_that_never_shows_as_used_is_taken_back_when_the_time_to_boot_is_over() {
     let bmc = Bmc::start().await;
     bmc.state().is_sticky = true;

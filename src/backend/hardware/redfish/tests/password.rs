@@ -229,7 +229,7 @@ async fn controller(changes: Changes) -> (Bmc, Arc<Slots>) {
     (bmc, Slots::new())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_new_password_is_set_and_tried_and_then_takes_the_place_of_the_old_one() {
     let (bmc, slots) = controller(Changes::Well).await;
     let site = process(&bmc, &slots);
@@ -251,7 +251,7 @@ async fn a_new_password_is_set_and_tried_and_then_takes_the_place_of_the_old_one
 
 const CONFIRMED: &str = "confirmed the new password, and does not accept it";
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn whatever_a_controller_answers_a_slot_has_its_password() {
     let table = [
         (Changes::Refuses, Err("It is one of the last five."), 1),
@@ -317,7 +317,7 @@ async fn whatever_a_controller_answers_a_slot_has_its_password() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refusal_after_which_the_password_is_not_known_leaves_both() {
     let table = [
         (Changes::Forbids, "The account may not do that.", 1),
@@ -344,7 +344,7 @@ async fn a_refusal_after_which_the_password_is_not_known_leaves_both() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refusal_is_noted_before_the_pending_password_is_dropped() {
     let (bmc, slots) = controller(Changes::Refuses).await;
     slots.is_killed.store(true, Ordering::Relaxed);
@@ -357,7 +357,7 @@ async fn a_refusal_is_noted_before_the_pending_password_is_dropped() {
     assert_eq!(site.hardware.probe(&order).await, Probe::NotBegun);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refused_session_tells_of_a_wrong_password_only_where_it_is_unauthorized() {
     for status in [400, 404, 405, 410, 501] {
         for own in ["s3cret", "pending"] {
@@ -380,7 +380,7 @@ async fn a_refused_session_tells_of_a_wrong_password_only_where_it_is_unauthoriz
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_process_that_is_killed_at_any_request_leaves_at_most_two_wrong_passwords() {
     let (bmc, slots) = controller(Changes::Well).await;
     rotate(&process(&bmc, &slots)).await.unwrap();
@@ -389,10 +389,9 @@ async fn a_process_that_is_killed_at_any_request_leaves_at_most_two_wrong_passwo
         let (bmc, slots) = controller(Changes::Well).await;
         let site = process(&bmc, &slots);
         let (order, _) = site.order_with(StepKind::RotateBmcPassword, None, Vec::new());
-        let received = || bmc.server.received.lock().unwrap().len();
         tokio::select! {
             _ = site.hardware.act(&order) => {}
-            () = async { while received() < killed_at { tokio::task::yield_now().await; } } => {}
+            () = bmc.server.has_received(killed_at) => {}
         }
         let site = process(&bmc, &slots);
         let seen = site.see().await;
@@ -411,7 +410,7 @@ async fn a_process_that_is_killed_at_any_request_leaves_at_most_two_wrong_passwo
     join_all((1..=requests).map(case)).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_password_that_is_wrong_is_sent_twice_at_most() {
     // By a session and with a request, or with requests alone, several at once.
     for opening in [Opening::Full, Opening::Refused(404)] {
@@ -435,7 +434,7 @@ async fn a_password_that_is_wrong_is_sent_twice_at_most() {
     assert!(wrong <= 2, "{wrong}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_password_that_is_one_for_all_or_is_only_read_is_not_replaced() {
     let (bmc, slots) = controller(Changes::Well).await;
     let all = text(&[bmc.port()], "", "").replace("{env: PASSWORD}", "{file: /secrets/all}");
@@ -453,7 +452,7 @@ async fn a_password_that_is_one_for_all_or_is_only_read_is_not_replaced() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn that_no_password_is_pending_is_read_once_until_one_is_staged() {
     let (bmc, slots) = controller(Changes::Well).await;
     let site = process_with(&bmc, &slots, "{store: [passwords, '{node}']}");
@@ -476,7 +475,7 @@ async fn that_no_password_is_pending_is_read_once_until_one_is_staged() {
     assert_eq!(slots.settled().as_deref(), Some("staged"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_password_that_a_program_keeps_is_replaced_like_one_in_a_file() {
     let (bmc, slots) = controller(Changes::Well).await;
     let site = process_with(&bmc, &slots, "{store: [passwords, '{node}']}");

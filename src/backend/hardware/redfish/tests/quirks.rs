@@ -1,10 +1,11 @@
 //! Quirks of controllers as data (`models.json`): each changes the controller of the tests ([`State`]), its requests or its
 //! answers.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::bmc::{Between, Opening, SYSTEM, State, Versions, link, refusal};
 use crate::backend::http::tests::server::{Received, Reply};

@@ -47,7 +47,7 @@ fn resets(bmc: &Bmc) -> usize {
     changes.iter().filter(|change| *change == "On").count()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn updates_and_pending_values_come_about_with_one_restart() {
     let (bmc, site) = machine(|_| ()).await;
     let seen = &site.see().await[0];
@@ -104,7 +104,7 @@ const UPDATES: [(Dealt, bool, usize); 16] = [
     (Dealt::LosesRequest, true, 2),
 ];
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_report_of_an_update_makes_a_success() {
     let case = async |(dealt, succeeds, times): (Dealt, bool, usize), more: &[(&str, &str)]| {
         let (bmc, site) = machine(|hardware| hardware.updates = dealt).await;
@@ -127,7 +127,7 @@ async fn no_report_of_an_update_makes_a_success() {
     join_all(both).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn whatever_a_controller_reports_only_what_it_shows_after_the_restart_counts() {
     let case = async |lie: (Report, Truth)| {
         let (bmc, site) = machine(|hardware| hardware.lie = Some(lie)).await;
@@ -151,7 +151,7 @@ async fn whatever_a_controller_reports_only_what_it_shows_after_the_restart_coun
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_service_is_found_done_only_where_its_values_are_shown_twice() {
     for (truth, probed) in [
         (Truth::ShownOnce, Probe::NotBegun),
@@ -171,7 +171,7 @@ async fn a_service_is_found_done_only_where_its_values_are_shown_twice() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn pending_values_count_only_where_they_are_read_after_the_restart() {
     let table = [
         (Dealt::Well, false, true, 1),
@@ -200,7 +200,7 @@ async fn pending_values_count_only_where_they_are_read_after_the_restart() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_failure_tells_what_is_left_and_what_was_reported() {
     let (_bmc, site) = machine(|hardware| hardware.updates = Dealt::Fails).await;
     let error = run(&site, &of_settings(&[NIC]), Vec::new())
@@ -212,7 +212,7 @@ async fn a_failure_tells_what_is_left_and_what_was_reported() {
     assert!(error.ends_with(left), "{error}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_service_that_is_killed_at_any_request_is_ended_by_the_next_process() {
     let parameters = of_settings(&[TURBO, NIC]);
     let (bmc, site) = machine(|_| ()).await;
@@ -222,10 +222,9 @@ async fn a_service_that_is_killed_at_any_request_is_ended_by_the_next_process() 
         let (bmc, site) = machine(|_| ()).await;
         let (order, listener) =
             site.order_with(StepKind::Service, Some(parameters.clone()), Vec::new());
-        let received = || bmc.server.received.lock().unwrap().len();
         tokio::select! {
             _ = site.hardware.act(&order) => {}
-            () = async { while received() < killed_at { tokio::time::sleep(Duration::from_millis(1)).await; } } => {}
+            () = bmc.server.has_received(killed_at) => {}
         }
         let notes = notes_of(&listener);
         // The process that is gone keeps nothing.
@@ -254,7 +253,7 @@ async fn a_service_that_is_killed_at_any_request_is_ended_by_the_next_process() 
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_controller_does_not_offer_is_told_when_it_is_observed() {
     let reasons = |seen: &ObservedNode| -> Vec<String> {
         let fixed = seen.fixed.iter();
@@ -323,7 +322,7 @@ async fn what_a_controller_does_not_offer_is_told_when_it_is_observed() {
     assert!(site.see().await[0].fixed.is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_controller_has_taken_of_a_service_is_told_to_stay() {
     let (bmc, site) = machine(|_| ()).await;
     let order = |notes| {

@@ -103,7 +103,7 @@ impl Used {
 
 const SESSIONS: Option<&str> = Some("/redfish/v1/SessionService/Sessions");
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_failure_before_the_password_was_looked_at_does_not_accept_it() {
     for status in [403, 404, 429, 500, 503] {
         let used = Used::start(None).await;
@@ -115,7 +115,7 @@ async fn a_failure_before_the_password_was_looked_at_does_not_accept_it() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_password_that_is_refused_after_it_was_accepted_is_not_sent_again() {
     let used = Used::start(None).await;
     assert_eq!(used.read_many().await, MANY);
@@ -125,7 +125,7 @@ async fn a_password_that_is_refused_after_it_was_accepted_is_not_sent_again() {
     assert_eq!(used.door().wrong, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_many_requests_whose_session_ended_one_opens_it_anew() {
     let used = Used::start(SESSIONS).await;
     assert_eq!(used.read_many().await, MANY);

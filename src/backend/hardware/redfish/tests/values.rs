@@ -47,7 +47,7 @@ fn drift(seen: &ObservedNode) -> Vec<String> {
     seen.drift.iter().map(PartDrift::to_string).collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn values_that_documents_name_are_compared_with_those_that_a_controller_shows() {
     let bmc = Bmc::start().await;
     bmc.state().values = resources();
@@ -82,7 +82,7 @@ async fn values_that_documents_name_are_compared_with_those_that_a_controller_sh
     assert!(matches!(seen["n0"].power, Fact::Known(_)));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_site_without_hardware_documents_costs_no_request_more() {
     let requests = |more: &'static str| async move {
         let bmc = Bmc::start().await;
@@ -103,7 +103,7 @@ async fn a_site_without_hardware_documents_costs_no_request_more() {
     assert_eq!(requests(HARDWARE).await, 6);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_boot_order_is_compared_and_learned_by_kinds() {
     let bmc = Bmc::start().await;
     let options = [

@@ -220,7 +220,7 @@ async fn deploy(site: &Site) -> Result<(), ActError> {
         .await
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn volumes_that_are_shown_are_compared_where_documents_name_them() {
     let (bmc, site) = machine(VOLUME, |storage| storage.has("RAID0")).await;
     let seen = &site.see().await[0];
@@ -245,7 +245,7 @@ async fn volumes_that_are_shown_are_compared_where_documents_name_them() {
     assert!(!of_plain.any(|each| each.path.contains("Volumes")));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deploy_makes_volumes_before_it_writes_the_system_whatever_their_task_tells() {
     for makes in [Makes::Well, Makes::Task, Makes::Vanishes, Makes::OnReset] {
         let (bmc, site) = machine(VOLUME, |storage| {
@@ -287,7 +287,7 @@ async fn a_deploy_makes_volumes_before_it_writes_the_system_whatever_their_task_
 const SPARE: &str =
     "volumes: [{name: root, level: RAID1, drives: 2, size_gib: 447}], hot_spares: 1";
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hot_spare_is_made_with_the_first_volume_and_read_again() {
     let settings = [(HOT_SPARES, "1"), (VOLUMES, DESIGNED)];
     let deploy = async |site: &Site| {
@@ -332,7 +332,7 @@ async fn a_hot_spare_is_made_with_the_first_volume_and_read_again() {
     assert!(asked(&bmc).is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_system_is_written_on_other_volumes_than_designed() {
     let table = [
         (Makes::Nothing, "its storage shows no RAID volume"),
@@ -352,7 +352,7 @@ async fn no_system_is_written_on_other_volumes_than_designed() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_made_is_told_in_the_plan_and_refused_before_anything_is_changed() {
     let table = [
         (
