@@ -8,10 +8,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use reqwest::{Method, StatusCode, Url};
 use serde_json::json;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use super::resource::Redfish as Words;
 use crate::backend::Secret;
@@ -21,6 +24,9 @@ use crate::threads::lock;
 
 /// How often the end of a session is tried.
 const ENDS: u32 = 3;
+
+/// How long the answer to a login that was cancelled is waited for, to end the session that it opens.
+const LAST_ANSWER: Duration = Duration::from_secs(1);
 
 /// Sessions that are ended at once, where a run ends.
 const AT_ONCE: usize = 64;
@@ -106,6 +112,94 @@ impl SessionPool {
     }
 }
 
+/// The session of a login.
+#[derive(Default)]
+struct Held {
+    session: Option<Session>,
+    /// Whether the login is gone, so that nobody would end what comes now.
+    is_left: bool,
+}
+
+impl Held {
+    /// Takes a session in the place of the one before; gives it back if the login is gone.
+    fn take_in(&mut self, session: Option<Session>) -> Option<Session> {
+        if self.is_left {
+            return session;
+        }
+        self.session = session;
+        None
+    }
+
+    /// Gives the session up, and takes none from now on.
+    fn leave(&mut self) -> Option<Session> {
+        self.is_left = true;
+        self.session.take()
+    }
+}
+
+/// A session that is being opened, which ends it where its login was cancelled before the answer.
+struct Opening {
+    client: Arc<Client>,
+    subject: Arc<str>,
+    endpoint: Endpoint,
+    /// Where it is opened.
+    url: Url,
+    account: (Arc<str>, Secret),
+    session: Arc<Mutex<Held>>,
+}
+
+impl Opening {
+    async fn carry_out(self, mut ended: oneshot::Sender<Result<(), Failure>>) {
+        let (username, password) = &self.account;
+        let request = Request::new(&self.subject, Method::POST, self.url.clone())
+            .dialect(&Words)
+            .json(&json!({"UserName": username, "Password": password.reveal()}))
+            .hide(password);
+        let left = async {
+            ended.closed().await;
+            sleep(LAST_ANSWER).await;
+        };
+        let answer = tokio::select! {
+            answer = self.client.send(&request) => answer,
+            () = left => return,
+        };
+        let (told, unheld) = match answer {
+            Ok(answer) => {
+                let session = self.read(&answer);
+                (Ok(()), lock(&self.session).take_in(session))
+            }
+            Err(failure) => (Err(failure), None),
+        };
+        // Who was cancelled hears nothing any more.
+        drop(ended.send(told));
+        if let Some(ending) = unheld.and_then(Session::ending) {
+            ending.await;
+        }
+    }
+
+    /// The session that an answer gives; if its location is missing, or on another host, its body says where it is.
+    fn read(&self, answer: &Answer) -> Option<Session> {
+        // Read before the token is a secret, which is masked in what is read.
+        let body: Option<serde_json::Value> = answer.json().ok();
+        let token = Credentials::Header {
+            name: "x-auth-token",
+            value: Secret::new(answer.header("x-auth-token")?.to_owned()),
+        };
+        let own = body
+            .as_ref()
+            .and_then(|body| body.get("@odata.id")?.as_str());
+        let places = [answer.header("location"), own];
+        let mut places = places.into_iter().flatten();
+        let url = places.find_map(|place| self.endpoint.resolve(place).ok());
+        Some(Session {
+            client: self.client.clone(),
+            subject: self.subject.clone(),
+            token,
+            url,
+        })
+    }
+}
+
 /// The login at one controller.
 pub(super) struct Login {
     client: Arc<Client>,
@@ -116,7 +210,7 @@ pub(super) struct Login {
     kept: Arc<SessionPool>,
     /// Where sessions are opened; `None`: none are.
     sessions: Mutex<Option<Arc<str>>>,
-    session: Mutex<Option<Session>>,
+    session: Arc<Mutex<Held>>,
     /// Why the last session was refused.
     refusal: Mutex<Option<Failure>>,
     /// Whether the account itself was accepted or refused, if it was sent with a request: until then one request has it at
@@ -160,7 +254,7 @@ impl Login {
             endings,
             kept,
             sessions: Mutex::default(),
-            session: Mutex::default(),
+            session: Arc::default(),
             refusal: Mutex::default(),
             account_state: tokio::sync::Mutex::new(AccountState::Untried),
         }
@@ -174,7 +268,7 @@ impl Login {
     pub(super) async fn open(&self, sessions: Option<Arc<str>>) -> Result<(), Failure> {
         *lock(&self.sessions) = sessions;
         if let Some(kept) = self.kept.take(&self.subject) {
-            *lock(&self.session) = Some(kept);
+            lock(&self.session).session = Some(kept);
             return Ok(());
         }
         let _account = self.account_state.lock().await;
@@ -203,7 +297,7 @@ impl Login {
         let account = self.account_state.lock().await;
         self.renew().await?;
         drop(account);
-        if lock(&self.session).is_some() {
+        if lock(&self.session).session.is_some() {
             return Ok(Some(true));
         }
         // Taken: what the account is refused for is to be told, not this.
@@ -233,43 +327,31 @@ impl Login {
         let Ok(url) = self.endpoint.resolve(&path) else {
             return Ok(());
         };
-        let request = Request::new(&self.subject, Method::POST, url)
-            .dialect(&Words)
-            .json(&json!({"UserName": username, "Password": password.reveal()}))
-            .hide(password);
-        match self.client.send(&request).await {
-            Ok(answer) => *lock(&self.session) = self.read_session(&answer),
-            Err(failure) if failure.status().is_some() => *lock(&self.refusal) = Some(failure),
-            Err(failure) => return Err(failure),
-        }
-        Ok(())
-    }
-
-    /// The session that an answer gives; if its location is missing, or on another host, its body says where it is.
-    fn read_session(&self, answer: &Answer) -> Option<Session> {
-        // Read before the token is a secret, which is masked in what is read.
-        let body: Option<serde_json::Value> = answer.json().ok();
-        let token = Credentials::Header {
-            name: "x-auth-token",
-            value: Secret::new(answer.header("x-auth-token")?.to_owned()),
-        };
-        let own = body
-            .as_ref()
-            .and_then(|body| body.get("@odata.id")?.as_str());
-        let places = [answer.header("location"), own];
-        let mut places = places.into_iter().flatten();
-        let url = places.find_map(|place| self.endpoint.resolve(place).ok());
-        Some(Session {
+        // The task that opens it is not within the fence of its caller.
+        crate::backend::fence::pass().await;
+        let (ended, answer) = oneshot::channel();
+        let opening = Opening {
             client: self.client.clone(),
             subject: self.subject.clone(),
-            token,
+            endpoint: self.endpoint.clone(),
             url,
-        })
+            account: (username.clone(), password.clone()),
+            session: self.session.clone(),
+        };
+        self.endings.add(tokio::spawn(opening.carry_out(ended)));
+        match answer.await {
+            Ok(Err(failure)) if failure.status().is_some() => {
+                *lock(&self.refusal) = Some(failure);
+                Ok(())
+            }
+            Ok(ended) => ended,
+            Err(_) => Ok(()),
+        }
     }
 
     fn token(&self) -> Option<Credentials> {
-        let session = lock(&self.session);
-        session.as_ref().map(|session| session.token.clone())
+        let held = lock(&self.session);
+        held.session.as_ref().map(|session| session.token.clone())
     }
 
     /// Sends with the session if there is one, which is opened anew once if it has ended.
@@ -303,7 +385,7 @@ impl Login {
         self.renew().await?;
         let token = self.token().filter(|token| !is_same(token, ended));
         if token.is_none() {
-            *lock(&self.session) = None;
+            lock(&self.session).session = None;
             // What was accepted once may not be any more.
             *state = AccountState::Untried;
         }
@@ -351,7 +433,7 @@ impl Login {
 
     /// Ends the session, or leaves it to the next step of the run.
     pub(super) async fn close(&self) {
-        let session = lock(&self.session).take();
+        let session = lock(&self.session).session.take();
         let session = session.and_then(|session| self.kept.put(session));
         if let Some(ending) = session.and_then(Session::ending) {
             ending.await;
@@ -375,7 +457,7 @@ fn is_same(one: &Credentials, other: &Credentials) -> bool {
 
 impl Drop for Login {
     fn drop(&mut self) {
-        let session = lock(&self.session).take();
+        let session = lock(&self.session).leave();
         let ending = session.and_then(Session::ending);
         if let (Some(ending), Ok(runtime)) = (ending, tokio::runtime::Handle::try_current()) {
             self.endings.add(runtime.spawn(ending));

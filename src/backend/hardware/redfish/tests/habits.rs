@@ -182,6 +182,32 @@ async fn the_end_of_a_cancelled_steps_session_is_waited_for() {
     assert_eq!(bmc.sessions(), 0);
 }
 
+/// Also where the controller had opened it and its answer was on the way.
+#[tokio::test(start_paused = true)]
+async fn a_step_that_is_cancelled_at_any_request_leaves_no_session() {
+    let mut opened = 0;
+    for cancelled_at in 1..=6 {
+        let bmc = Bmc::start().await;
+        bmc.state().delay = Duration::from_secs(3600);
+        let site = site(&[bmc.port()], "", "");
+        let order = site.order(StepKind::PowerOn);
+        tokio::select! {
+            ended = site.hardware.act(&order) => panic!("{cancelled_at}: {ended:?}"),
+            () = bmc.server.has_received(cancelled_at) => {}
+        }
+        site.hardware.leave().await;
+        assert_eq!(
+            bmc.sessions(),
+            0,
+            "{cancelled_at}: {:?}",
+            bmc.server.lines()
+        );
+        let lines = bmc.server.lines();
+        opened += lines.iter().filter(|line| line.starts_with("POST")).count();
+    }
+    assert!(opened >= 3, "{opened}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_prepare_asks_for_what_the_deploy_and_a_later_teardown_need() {
     let refused = async |habit: Habit, profile: &str, more: &str| {
