@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 use std::io::{Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -162,7 +162,7 @@ impl Repository {
 
     /// The program for this repository.
     fn git(&self) -> Command {
-        let mut command = git();
+        let mut command = git(&self.environment);
         // A fetch must not begin to repack what libgit2 has mapped.
         command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
         command.arg("--git-dir").arg(&self.git_dir);
@@ -248,7 +248,7 @@ pub(super) fn ask(
     environment: &Environment,
     limit: Duration,
 ) -> Result<Output, Error> {
-    let mut command = git();
+    let mut command = git(environment);
     command.args(arguments).current_dir(folder);
     command.stdin(Stdio::null());
     let timeout = ProgramTimeout::Unattended(limit);
@@ -257,10 +257,33 @@ pub(super) fn ask(
 }
 
 /// The program, which is to start no monitor of the worktree's files: a change of the design may bring one.
-fn git() -> Command {
-    let mut command = Command::new("git");
+fn git(environment: &Environment) -> Command {
+    let mut command = Command::new(found(environment).unwrap_or_else(|| PathBuf::from("git")));
     command.args(["-c", "core.fsmonitor=false"]);
     command
+}
+
+/// Where the program is. With an environment of its own a name alone would be looked for by a copy of this process, and a
+/// large process is slow to copy.
+fn found(environment: &Environment) -> Option<PathBuf> {
+    let path = variable(environment, "PATH")?;
+    let mut folders = std::env::split_paths(&path);
+    folders.find_map(|folder| {
+        let program = folder.join("git");
+        (folder.is_absolute() && is_executable(&program)).then_some(program)
+    })
+}
+
+#[cfg(unix)]
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let found = std::fs::metadata(file);
+    found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(file: &Path) -> bool {
+    file.is_file()
 }
 
 /// The result of a call, as it ended.
