@@ -331,6 +331,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_that_is_nearly_that_of_a_document_is_known_as_such() {
+        for name in ["nodes.YAML", "nodes.yaml.txt", "Nodes.Yml.TXT"] {
+            assert!(is_nearly_document_name(name), "{name}");
+        }
+        for name in ["nodes.yaml", "nodes.txt", "nodes.yaml.bak", "yaml", ".txt"] {
+            assert!(!is_nearly_document_name(name), "{name}");
+        }
+    }
+
+    #[test]
     fn a_selection_takes_yaml_files_below_its_folders_and_nothing_hidden() {
         let selection = Selection::below(["site/one/", "global", "site/one/networks", "a.yaml"]);
         let prefixes: Vec<&str> = selection.prefixes().iter().map(|each| &**each).collect();

@@ -38,7 +38,11 @@ fn problem_of_rules(
     let code = "rule-rego";
     let files = match rules(repository, commit, folder) {
         Ok(files) => files,
-        Err(failure) => return Some(Diagnostic::error_in(code, Some(folder), failure.message)),
+        Err(failure) => {
+            let named = format!("`rego: {folder}` of the Policy names it");
+            let problem = Diagnostic::error_in(code, Some(folder), failure.message);
+            return Some(problem.hint(named));
+        }
     };
     let error = rego::check(&files).err()?;
     let text = error.to_string();

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::diagnostic::in_shell;
 use crate::plan::{
-    self, Action, Difference, IntermediateCommit, Lineage, Options, Plan, PlanEffect, PlanGuards,
-    effect,
+    self, Action, Block, Difference, IntermediateCommit, Lineage, Options, Plan, PlanEffect,
+    PlanGuards, effect,
 };
 use crate::repository::CommitId;
 use crate::run::{self, SiteRepository, admit};
@@ -328,10 +328,15 @@ pub fn ensure_admitted(
 /// Where the first blocked change is explained; with an action it is another plan that is explained, and the state of the node.
 fn explanation(plan: &Plan) -> Option<String> {
     let mut blocked = plan.blocked().filter(|change| !change.excluded);
-    let node = in_shell([blocked.next()?.node.as_str()]);
+    let first = blocked.next()?;
+    let names_way = |block: &Block| block.reason.contains("`trueup ");
+    if first.blocked.as_ref().is_some_and(names_way) {
+        return None;
+    }
+    let node = in_shell([first.node.as_str()]);
     let what = match plan.request.action {
         Action::Update => "names what ends that",
-        _ => "tells how it stands, and what ends that",
+        _ => "tells how it stands",
     };
     Some(format!("`trueup explain {node}` {what}"))
 }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::paths::{Location, LocationSegment};
 use jsonschema::{JsonType, ValidationError};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::cost::{MOST_PARTS, TooMuch};
 use super::{LARGEST_INTEGER, Source};
@@ -81,7 +81,12 @@ pub(super) fn explain(
                 TypeKind::Single(one) => vec![type_name(*one)],
                 TypeKind::Multiple(set) => set.iter().map(type_name).collect(),
             };
-            let diagnostic = wrong_type(place.node, &place.name, &types);
+            let mut diagnostic = wrong_type(place.node, &place.name, &types);
+            // An empty map is refused, too.
+            let needs_field = within.is_some_and(|schema| schema.get("minProperties").is_some());
+            if needs_field && matches!(place.node.value, Value::Null) {
+                diagnostic.hint = None;
+            }
             let example = within
                 .filter(|_| diagnostic.hint.is_none())
                 .and_then(example_of_map);
@@ -354,28 +359,24 @@ fn listed(texts: &[&str]) -> String {
     result
 }
 
-/// A map as a schema wants it: its own example, or its first field with the least value.
+/// A map as a schema wants it: its own example, or a field with the least value.
 fn example_of_map(schema: &Json) -> Option<Json> {
     if let Some(example) = schema.get("examples").and_then(|all| all.get(0)) {
         return Some(example.clone()).filter(Json::is_object);
     }
-    let (name, field) = schema.get("properties")?.as_object()?.iter().next()?;
-    let field = field.pointer("/anyOf/0").unwrap_or(field);
-    let value = match field.get("type")?.as_str()? {
-        "integer" => Json::from(
-            field
-                .get("minimum")
-                .and_then(Json::as_i64)
-                .unwrap_or(1)
-                .max(1),
-        ),
-        "string" => field.get("examples")?.get(0)?.clone(),
-        _ => return None,
-    };
-    Some(Json::from(serde_json::Map::from_iter([(
-        name.clone(),
-        value,
-    )])))
+    let fields = schema.get("properties")?.as_object()?;
+    fields.iter().find_map(|(name, field)| {
+        let field = field.pointer("/anyOf/0").unwrap_or(field);
+        let value = match field.get("examples").and_then(|all| all.get(0)) {
+            Some(example) => example.clone(),
+            None if field.get("type")? == "integer" => {
+                let least = field.get("minimum").and_then(Json::as_i64);
+                Json::from(least.unwrap_or(1).max(1))
+            }
+            None => return None,
+        };
+        Some(json!({ name: value }))
+    })
 }
 
 /// A problem with the schema's own example as a hint.

@@ -30,3 +30,25 @@ fn a_protected_revision_a_branch_of_records_or_signed_runs_hold_the_rules() {
     let approvals = team.site.run(&plan).with(0).json()["approvals"].clone();
     assert!(approvals["advisory"].is_null(), "{approvals}");
 }
+
+#[test]
+fn an_approval_of_a_plan_that_cannot_be_applied_or_does_nothing_is_warned_of() {
+    let team = Team::new();
+    team.site
+        .edit("profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
+    team.site.checkout.commit("Another image");
+    let blocked = team.plan(&[]);
+    team.approve(&blocked, "bob", &[])
+        .with(0)
+        .saying("warning: the plan: with all its approvals, too, it cannot be applied as it stands: the changes of `edge-");
+    let allowed = team.plan(&["--allow-redeploy", "all"]);
+    let told = team.approve(&allowed, "bob", &[]).with(0);
+    assert!(!told.stderr.contains("as it stands"), "{told:?}");
+    team.site
+        .run(&["apply", &allowed, "--allow-redeploy", "all"])
+        .with(0);
+    let empty = team.plan(&[]);
+    team.approve(&empty, "bob", &[])
+        .with(0)
+        .saying("warning: the plan: there is nothing to do");
+}
