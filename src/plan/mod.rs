@@ -324,6 +324,12 @@ impl Change {
         open.map(Section::lowest_rung).max()
     }
 
+    /// Whether a machine is wiped or taken away: one that is remediated is switched off and on, and keeps its disks.
+    #[must_use]
+    pub fn wipes_or_takes_away(&self) -> bool {
+        self.destructive && self.rung != Some(Rung::Restart)
+    }
+
     /// Whether data is destroyed, or a machine in service is taken out of it or restarted.
     #[must_use]
     pub fn is_disruptive(&self) -> bool {

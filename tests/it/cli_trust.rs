@@ -830,3 +830,15 @@ fn processes_that_trust_at_the_same_time_lose_nothing_and_undo_no_revocation() {
         .collect();
     assert_eq!(left.len(), 2, "{left:?}");
 }
+
+#[test]
+fn backends_with_an_error_are_not_trusted_before_it_is_mended() {
+    let settings = "scheme: http, port: 1, networks: [127.20.0.0/16]";
+    let fixture = site(&format!("{settings}, setling_time: 3"));
+    fixture
+        .run(&["trust", "--yes"])
+        .with(1)
+        .saying("has an unknown field `setling_time`");
+    let listed = fixture.run(&["trust", "--list"]).with(0);
+    assert!(!listed.stdout.contains("setling"), "{listed:?}");
+}

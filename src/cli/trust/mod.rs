@@ -13,7 +13,7 @@ use super::revision::load_sound;
 use super::{Failure, FailureKind};
 use crate::backend::{Reach, ReachEntry, Secrets, reach_digest};
 use crate::report::{self, Visible, counted};
-use crate::site::Loader;
+use crate::site::{At, Depth, Loader};
 use crate::workflow::Checkout;
 use crate::workflow::{AS_APPLIED, Client};
 
@@ -89,7 +89,12 @@ fn trust(
     let at = checkout.resolve(&command.rev)?;
     let location = checkout.location_at(at)?;
     let mut loader = Loader::new(repository);
-    let loaded = load_sound(context, &mut loader, &location, at, AS_APPLIED)?;
+    let mut settings = AS_APPLIED;
+    if matches!(at, At::Worktree) {
+        // What is being written is trusted once it is right: repaired, it would be another reach.
+        settings.depth = Depth::Checked;
+    }
+    let loaded = load_sound(context, &mut loader, &location, at, settings)?;
     let reach = Reach::of(&loaded.documented_guards);
     if reach.is_empty() {
         context.printer.tell(&format!(

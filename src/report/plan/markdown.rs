@@ -270,7 +270,7 @@ fn foot(plan: &Plan, comment: &Comment<'_>) -> String {
 /// Everything that destroys data or takes a machine away, alike changes together.
 fn destructive(out: &mut String, plan: &Plan, space: usize) {
     let all = gather_by(
-        visible_changes(plan).filter(|change| change.destructive),
+        visible_changes(plan).filter(|change| change.wipes_or_takes_away()),
         |change| {
             let headline = words::headline(change);
             format!("{:?}{}{headline}", change.kind, change.blocked.is_some())

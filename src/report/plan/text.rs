@@ -206,7 +206,10 @@ fn history(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
 /// The machines that lose data or are taken away, before all else that is done.
 fn destroyed(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     let is_done = |change: &&Change| {
-        change.destructive && change.blocked.is_none() && !change.excluded && !change.shown_only
+        change.wipes_or_takes_away()
+            && change.blocked.is_none()
+            && !change.excluded
+            && !change.shown_only
     };
     let all = outline::gather_by(visible_changes(plan).filter(is_done), |change| {
         format!("{:?}{}", change.kind, words::headline(change))

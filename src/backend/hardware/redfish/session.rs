@@ -116,7 +116,7 @@ impl SessionPool {
 #[derive(Default)]
 struct Held {
     session: Option<Session>,
-    /// Whether the login is gone, so that nobody would end what comes now.
+    /// Whether the login is gone, which would have ended what comes now.
     is_left: bool,
 }
 

@@ -243,7 +243,7 @@ impl<'p> Model<'p> {
         let all = self
             .machines
             .iter()
-            .filter(|machine| machine.change.destructive);
+            .filter(|machine| machine.change.wipes_or_takes_away());
         all.fold((0, 0), |(all, idle), machine| {
             (all + 1, idle + usize::from(is_idle(machine.change)))
         })
