@@ -150,7 +150,9 @@ fn warn_if_stale(context: &Context, plan: &Plan, now: &SavedNow) {
 /// Warns that a plan has nothing to do, or could not be applied with all its approvals either.
 fn warn_if_in_vain(context: &Context, plan: &Plan) {
     let mut approved = plan.clone();
-    drop(std::mem::take(&mut approved.approvals));
+    for rule in &mut approved.approvals.needed {
+        rule.missing = 0;
+    }
     let reasons: Vec<String> = approved
         .refusals()
         .into_iter()

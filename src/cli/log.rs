@@ -123,7 +123,9 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
         record_now(&site, (&store, &state), record, unfinished)?;
     }
     match command.format {
-        LogFormat::Text => printer.stream_text(|out| report::run::log(out, &runs, printer.out))?,
+        LogFormat::Text => {
+            printer.stream_text(|out| report::run::log(out, &runs, unfinished, printer.out))?
+        }
         LogFormat::Json => printer.stream(|out| report::run::log_json(out, &runs, unfinished))?,
     }
     interrupted::tell_unfinished(context, &checkout, &connection, unfinished)?;

@@ -56,8 +56,11 @@ impl HardwareStanding {
             })
         });
         let settings: Vec<HardwareSetting> = settings.collect();
+        let is_hidden = is_designed && machine.is_some() && !is_compared;
         match (settings.is_empty(), is_edited) {
             (false, _) => Self::Differs(settings),
+            // However often it was applied, what is not shown is not known to be as designed.
+            (true, _) if is_hidden => Self::NotShown,
             (true, true) if !is_designed => Self::NotEnforced,
             (true, true) if !is_compared => Self::NotShown,
             (true, true) => Self::AsDesigned,
@@ -84,10 +87,7 @@ impl HardwareStanding {
             Self::NotEnforced => {
                 Some("its firmware and settings are not enforced any more, and stay as they are")
             }
-            Self::NotShown => Some(
-                "its controller does not show all firmware and settings that are enforced: what is not shown is neither \
-                 compared nor set, and `mode: report` in its Hardware document asks for no more",
-            ),
+            Self::NotShown => Some(NOT_SHOWN),
             Self::AsRecorded | Self::Differs(_) => None,
         }
     }
@@ -97,6 +97,10 @@ impl HardwareStanding {
         matches!(self, Self::Differs(_))
     }
 }
+
+/// Why a machine is not known to be as designed.
+const NOT_SHOWN: &str = "its controller does not show all firmware and settings that are enforced: what is not shown is neither \
+    compared nor set, and `mode: report` in its Hardware document asks for no more";
 
 impl<'a> Rules<'a> {
     /// Adds the service of a machine, or blocks it if its documents or its cluster forbid that.
@@ -125,6 +129,10 @@ impl<'a> Rules<'a> {
                 .iter()
                 .map(|each| as_field(Section::Firmware, each));
             item.change.fields.extend(fields);
+        }
+        let machine = subject.seen.node();
+        if machine.is_some_and(|machine| !machine.compared.contains(&Section::Firmware)) {
+            item.because(NOT_SHOWN);
         }
         item.block_if_protected(self.guards);
         for setting in &settings {

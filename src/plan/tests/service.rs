@@ -183,6 +183,31 @@ fn an_edited_document_sets_what_differs_and_records_what_is_as_designed() {
 }
 
 #[test]
+fn what_is_enforced_and_not_shown_is_told_however_often_the_rest_was_applied() {
+    let mut site = PlanFixture::settled(&["n"]);
+    enforce(&mut site, "n", Section::Firmware, BIOS);
+    site.shown = vec![Section::Firmware];
+    allowed(&mut site);
+    let plan = site.plan();
+    let change = &plan.changes[0];
+    assert_eq!((change.kind, change.shown_only), (ChangeKind::Drift, true));
+    assert!(change.reasons[0].contains("is neither compared nor set"));
+    assert!(plan.steps.is_empty(), "{plan:#?}");
+    // Beside what is set it is told, too.
+    let values = ["false", "true"];
+    shows(&mut site, "n", Section::Firmware, "bios.Turbo", values);
+    let plan = site.plan();
+    let change = &plan.changes[0];
+    assert_eq!(change.kind, ChangeKind::Service);
+    let mut reasons = change.reasons.iter();
+    assert!(reasons.any(|reason| reason.contains("is neither compared nor set")));
+    site.seen("n").compared = Arc::new([Section::Firmware]);
+    let plan = site.plan();
+    let mut reasons = plan.changes[0].reasons.iter();
+    assert!(!reasons.any(|reason| reason.contains("is neither compared nor set")));
+}
+
+#[test]
 fn a_deploy_tells_that_it_leaves_firmware_to_the_next_plan() {
     let plan = |differs: bool| {
         let mut site = differing();

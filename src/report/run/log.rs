@@ -8,7 +8,7 @@ use super::ending::{counts, report, standing};
 use super::{FORMAT_VERSION, role};
 use crate::design::{NodeName, RunId, Rung, Section};
 use crate::diff::FieldChange;
-use crate::plan::{Change, ChangeKind, UnfinishedRun};
+use crate::plan::{Change, ChangeKind, RunState, UnfinishedRun};
 use crate::record::{Outcome, Requested, RunRecord, RunSignature, SignatureVerdict};
 use crate::report::plan::words;
 use crate::report::table::{Cell, Table};
@@ -32,7 +32,12 @@ pub struct RunRow {
 /// # Errors
 ///
 /// Only where `out` fails.
-pub fn log(out: &mut dyn Write, runs: &[RunRow], palette: Palette) -> fmt::Result {
+pub fn log(
+    out: &mut dyn Write,
+    runs: &[RunRow],
+    unfinished: Option<&UnfinishedRun>,
+    palette: Palette,
+) -> fmt::Result {
     if runs.is_empty() {
         return writeln!(out, "Nothing was applied yet");
     }
@@ -52,7 +57,7 @@ pub fn log(out: &mut dyn Write, runs: &[RunRow], palette: Palette) -> fmt::Resul
         signature,
     } in runs
     {
-        let mut outcome = run.outcome.words().to_owned();
+        let mut outcome = outcome_now(run, unfinished).to_owned();
         if run.partial {
             outcome.push_str(" (partial)");
         }
@@ -78,6 +83,16 @@ pub fn log(out: &mut dyn Write, runs: &[RunRow], palette: Palette) -> fmt::Resul
         table.row(row);
     }
     table.write(out, palette)
+}
+
+/// How a run ended, or why it has not.
+fn outcome_now(run: &RunRecord, unfinished: Option<&UnfinishedRun>) -> &'static str {
+    let unfinished = unfinished.filter(|other| other.run == run.run && !run.outcome.has_ended());
+    match unfinished.map(|unfinished| unfinished.state) {
+        Some(RunState::Interrupted) => "interrupted",
+        Some(RunState::EndedElsewhere) => "ended elsewhere",
+        Some(RunState::Running) | None => run.outcome.words(),
+    }
 }
 
 /// How a run left a node.

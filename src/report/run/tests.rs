@@ -12,7 +12,7 @@ use super::*;
 use crate::journal::StepOutcome;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{Capabilities, ClusterNode, Fact, ObservedNode};
-use crate::plan::{Action, Standing};
+use crate::plan::{Action, RunState, Standing, UnfinishedRun};
 use crate::record::{Counts, NodeRecord, Phase, RunRecord, Unproven};
 use crate::report::Palette;
 use crate::report::airship::Heard;
@@ -394,9 +394,9 @@ fn the_report_names_machines_that_nothing_proves() {
 #[test]
 fn the_log_is_a_table_and_a_run_is_shown_in_full() {
     let mut out = String::new();
-    log(&mut out, &[row(record())], Palette::Plain).unwrap();
+    log(&mut out, &[row(record())], None, Palette::Plain).unwrap();
     out.push('\n');
-    log(&mut out, &[], Palette::Plain).unwrap();
+    log(&mut out, &[], None, Palette::Plain).unwrap();
     out.push('\n');
     show(&mut out, &row(record()), None, Palette::Plain, false).unwrap();
     assert_snapshot!(out, @r"
@@ -443,16 +443,39 @@ fn observed() -> ObservedNode {
     }
 }
 
-#[test]
-fn a_site_is_not_called_as_designed_before_the_end_of_a_run() {
-    let open = crate::plan::UnfinishedRun {
-        run: "01L".into(),
+fn unfinished(run: &str, state: RunState) -> UnfinishedRun {
+    UnfinishedRun {
+        run: run.into(),
         action: "redeploy".into(),
-        state: crate::plan::RunState::Running,
+        state,
         started: "2026-11-29T05:00:00Z".into(),
         actor: None,
         host: None,
-    };
+    }
+}
+
+#[test]
+fn the_log_tells_why_a_run_has_not_ended() {
+    for (state, word) in [
+        (RunState::Running, "running"),
+        (RunState::Interrupted, "interrupted"),
+        (RunState::EndedElsewhere, "ended elsewhere"),
+    ] {
+        let open = RunRecord {
+            outcome: Outcome::Running,
+            partial: false,
+            ..record()
+        };
+        let mut out = String::new();
+        let unfinished = unfinished("01J", state);
+        log(&mut out, &[row(open)], Some(&unfinished), Palette::Plain).unwrap();
+        assert!(out.contains(word), "{state:?}: {out}");
+    }
+}
+
+#[test]
+fn a_site_is_not_called_as_designed_before_the_end_of_a_run() {
+    let open = unfinished("01L", RunState::Running);
     let mut line = String::new();
     let settled = NodeRecord::blank("n1".into(), "01J".into());
     let designed = StatusRow {
@@ -606,7 +629,7 @@ fn no_event_report_or_table_lets_a_control_character_pass() {
     heard(&mut Lines::new(&mut out, Palette::Plain), &events);
     heard(&mut JsonLines::new(&mut out), &events);
     report(&mut out, &ending, Palette::Plain, false).unwrap();
-    log(&mut out, &[row(record.clone())], Palette::Plain).unwrap();
+    log(&mut out, &[row(record.clone())], None, Palette::Plain).unwrap();
     show(
         &mut out,
         &row(record.clone()),

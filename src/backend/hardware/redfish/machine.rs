@@ -408,6 +408,12 @@ impl Machine<'_> {
         Ok(members.iter().any(|member| parts(member) == own))
     }
 
+    /// Whether its controller has no other system.
+    pub(super) async fn is_only_system(&self) -> Result<bool, ActError> {
+        let members = self.controller.members(&self.systems).await;
+        Ok(members?.len() == 1)
+    }
+
     /// Something of it changes: what was read of it before is of no use any more.
     pub(super) fn changes(&self) {
         *lock(&self.last) = None;

@@ -421,7 +421,15 @@ impl Machine<'_> {
             }
             body
         };
-        let shapes = update_shapes(component.as_ref(), !action.apply_times().is_empty());
+        // Without a target a controller of several systems may take the update for each of them.
+        let is_only = self.is_only_system().await?;
+        if !is_only && component.is_none() {
+            return self.refuse(
+                "its controller has several systems, and does not tell which component is of this one",
+            );
+        }
+        let has_times = !action.apply_times().is_empty();
+        let shapes = update_shapes(component.as_ref(), is_only, has_times);
         let target: &str = &action.target;
         let send = |shape: &Shape| {
             self.changes();
@@ -563,11 +571,12 @@ fn waits(state: &str) -> bool {
     )
 }
 
-/// The shapes of an update.
-fn update_shapes(component: Option<&Component>, has_times: bool) -> Vec<Shape> {
+/// The shapes of an update; `is_only`: the controller has no other system, so that a target need not be named.
+fn update_shapes(component: Option<&Component>, is_only: bool, has_times: bool) -> Vec<Shape> {
     const NAMED: [&[&str]; 2] = [&[TARGETS], &[TARGETS, UPDATE_PROTOCOL]];
     const ALONE: [&[&str]; 2] = [&[], &[UPDATE_PROTOCOL]];
     let names: Vec<&[&'static str]> = match component {
+        Some(_) if !is_only => NAMED.to_vec(),
         Some((_, true)) => [NAMED, ALONE].concat(),
         Some((_, false)) => [ALONE, NAMED].concat(),
         None => ALONE.to_vec(),

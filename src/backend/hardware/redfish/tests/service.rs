@@ -84,6 +84,22 @@ async fn updates_and_pending_values_come_about_with_one_restart() {
     assert_eq!(hardware.patched, [pending]);
 }
 
+/// Without a target a controller may update every system that it has.
+#[tokio::test(start_paused = true)]
+async fn of_several_systems_the_one_that_is_updated_is_always_named() {
+    let (bmc, _) = machine(|_| ()).await;
+    bmc.state().others = vec!["2"];
+    let site = opened(&(text_of(&bmc).replace("port:", "system: '1', port:") + DOCUMENT));
+    let own = [("firmware.bmc", "7.1"), ("firmware.bios", "2.5")];
+    run(&site, &of_settings(&own), Vec::new()).await.unwrap();
+    let mut state = bmc.state();
+    let asked = &state.hardware().asked;
+    assert_eq!(asked.len(), 2);
+    for body in asked {
+        assert!(body["Targets"].is_array(), "{body}");
+    }
+}
+
 /// The ways of an update, whether the step may succeed, and how often the update is asked for.
 const UPDATES: [(Dealt, bool, usize); 16] = [
     (Dealt::Well, true, 1),
