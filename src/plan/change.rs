@@ -10,7 +10,7 @@ use super::item::Item;
 use super::joining::JoinWork;
 use super::leave::Leave;
 use super::rules::{Retired, Rules};
-use super::service::{HardwareStanding, leave_until_on, raid};
+use super::service::{HardwareStanding, leave_until_on, not_shown, raid};
 use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
 use super::{ChangeKind, Standing};
 use crate::design::{
@@ -285,11 +285,7 @@ impl<'a> Rules<'a> {
             );
         }
         if let ChangeKind::Record | ChangeKind::Drift = kind {
-            let reasons = [firmware.reason(), raid::reason(&raid)];
-            reasons
-                .into_iter()
-                .flatten()
-                .for_each(|why| item.because(why));
+            tell_standings(&mut item, [&firmware, &raid], after);
         }
         if kind == ChangeKind::Redeploy {
             sections.retain(|section| *section != Section::Raid || raid.differs());
@@ -413,6 +409,20 @@ fn verified(firmware: &HardwareStanding, raid: &HardwareStanding) -> Option<Box<
     let verified = standings.filter(|(_, standing)| standing.is_to_be_recorded());
     let verified: Box<[Section]> = verified.map(|(section, _)| section).collect();
     (!verified.is_empty()).then_some(verified)
+}
+
+/// Tells how firmware, settings and volumes stand to what is enforced.
+fn tell_standings(item: &mut Item<'_>, standings: [&HardwareStanding; 2], after: &NodeDesign) {
+    let [firmware, raid] = standings;
+    let reasons = [firmware.reason(), raid::reason(raid)];
+    for why in reasons.into_iter().flatten() {
+        item.because(why);
+    }
+    if firmware.is_hidden() {
+        for why in not_shown(item.subject, after) {
+            item.because(why);
+        }
+    }
 }
 
 /// Why a machine that is deployed as recorded is not done.

@@ -133,6 +133,9 @@ impl<'a> Rules<'a> {
         let machine = subject.seen.node();
         if machine.is_some_and(|machine| !machine.compared.contains(&Section::Firmware)) {
             item.because(NOT_SHOWN);
+            for why in not_shown(subject, after) {
+                item.because(why);
+            }
         }
         item.block_if_protected(self.guards);
         for setting in &settings {
@@ -280,6 +283,15 @@ fn forbidden(after: &NodeDesign, setting: &HardwareSetting) -> Option<String> {
         "`{name}` is at {before}, and goes to {value} only from {}",
         from.join(", ")
     ))
+}
+
+/// The firmware and settings that are enforced and that a machine does not show, as far as it is known why they cannot be set.
+pub(super) fn not_shown(subject: Subject<'_>, after: &NodeDesign) -> Vec<String> {
+    let drift = subject.seen.node().map_or(&[][..], |node| &node.drift);
+    let mut enforced = after.hardware(Section::Firmware);
+    enforced.retain(|each| drift.iter().all(|part| part.field != each.name));
+    let names = enforced.iter().map(|each| &*each.name);
+    names.filter_map(|name| fixed(subject, name)).collect()
 }
 
 /// Why the controller of a machine cannot change a value.

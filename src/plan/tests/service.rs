@@ -193,6 +193,16 @@ fn what_is_enforced_and_not_shown_is_told_however_often_the_rest_was_applied() {
     assert_eq!((change.kind, change.shown_only), (ChangeKind::Drift, true));
     assert!(change.reasons[0].contains("is neither compared nor set"));
     assert!(plan.steps.is_empty(), "{plan:#?}");
+    site.seen("n").fixed = Arc::new([FixedValue {
+        name: "bios.Turbo".into(),
+        reason: "its BIOS has no attribute `Turbo`".into(),
+    }]);
+    let plan = site.plan();
+    assert_eq!(
+        &*plan.changes[0].reasons[1],
+        "`bios.Turbo` cannot be changed: its BIOS has no attribute `Turbo`"
+    );
+    site.seen("n").fixed = Arc::default();
     // Beside what is set it is told, too.
     let values = ["false", "true"];
     shows(&mut site, "n", Section::Firmware, "bios.Turbo", values);

@@ -182,8 +182,8 @@ fn restart_of(round: u32) -> String {
 }
 
 impl Machine<'_> {
-    /// The values that are enforced and not as designed, and that its controller cannot change in place. What could not be
-    /// read is not among them.
+    /// The values that are enforced and not as designed, and that its controller cannot change in place, or of which it is not
+    /// known whether it can.
     pub(super) async fn fixed_values(
         &self,
         node: &NodeDesign,
@@ -191,15 +191,20 @@ impl Machine<'_> {
     ) -> Vec<FixedValue> {
         let mut designed = node.hardware(Section::Firmware);
         designed.retain(|each| reading.seen.get(&each.name) != Some(&each.value));
-        if designed.is_empty() || reading.error.is_some() {
+        if designed.is_empty() {
             return Vec::new();
         }
         let names = designed.iter().map(|each| &*each.name);
-        if self.read_for_changes(names, &mut reading).await.is_err() {
-            return Vec::new();
-        }
+        let unread = match reading.error.take() {
+            Some(error) => Some(error),
+            None => self.read_for_changes(names, &mut reading).await.err(),
+        };
+        let unread = unread.map(|error| format!("what that depends on could not be read: {error}"));
         let fixed = designed.into_iter().filter_map(|each| {
-            let refusal = reading.change(node, &each.name, &each.value).err()?;
+            let refusal = match &unread {
+                Some(why) => why.clone(),
+                None => reading.change(node, &each.name, &each.value).err()?,
+            };
             Some(FixedValue {
                 name: each.name,
                 reason: Arc::from(refusal),

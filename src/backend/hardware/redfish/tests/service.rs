@@ -316,6 +316,12 @@ async fn what_a_controller_does_not_offer_is_told_when_it_is_observed() {
             seen.fixed
         );
     }
+    // What cannot be read changes nothing.
+    let inventory = json!({"FirmwareInventory": {"@odata.id": "/redfish/v1/UpdateService/Gone"}});
+    bmc.state().hardware().service = inventory;
+    let unread = reasons(&site.see().await[0]);
+    let says = |reason: &String| reason.contains("what that depends on could not be read");
+    assert!(unread.iter().any(says), "{unread:?}");
     // A document without an image, and a name that is not in the inventory.
     bmc.state().hardware().service = json!({});
     let other = "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata: {mode: enforce, bios: {Turbo: 'On'}, \
