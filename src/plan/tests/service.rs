@@ -203,7 +203,7 @@ fn what_is_enforced_and_not_shown_is_told_however_often_the_rest_was_applied() {
         "`bios.Turbo` cannot be changed: its BIOS has no attribute `Turbo`"
     );
     site.seen("n").fixed = Arc::default();
-    // Beside what is set it is told, too.
+    // It is told as well where another value is set.
     let values = ["false", "true"];
     shows(&mut site, "n", Section::Firmware, "bios.Turbo", values);
     let plan = site.plan();
