@@ -97,18 +97,12 @@ fn every_mistake_is_named_at_its_place() {
         ),
         (
             kind::POLICY,
-            "max_unavailable: 0\nblast_radius: {wipe: 3}",
-            &[
-                "schema-type 5:20 `data.max_unavailable` must be a map, not an integer (for example `{\"per_rack\":1,\"total\":3}`)",
-                "schema-type 6:24 `data.blast_radius.wipe` must be a map, not an integer (for example `{\"machines\":20}`)",
-            ],
-        ),
-        (
-            kind::POLICY,
-            "maintenance_windows: [{from: 22:00, to: '04:00'}]\nwipe: maybe",
+            "maintenance_windows: [{from: 22:00, to: '04:00'}]\nwipe: maybe\nmax_unavailable: 0\nblast_radius: {wipe: 3}",
             &[
                 "schema-type 5:32 `data.maintenance_windows[0].from` must be a string, not an integer (YAML reads this as an integer; put it in quotes)",
                 "schema-value 6:9 `data.wipe` must be `require` or `skip`",
+                "schema-type 7:20 `data.max_unavailable` must be a map, not an integer (for example `{\"per_rack\":1,\"total\":3}`)",
+                "schema-type 8:24 `data.blast_radius.wipe` must be a map, not an integer (for example `{\"machines\":20}`)",
             ],
         ),
         (
