@@ -285,7 +285,7 @@ impl<'a> Rules<'a> {
             );
         }
         if let ChangeKind::Record | ChangeKind::Drift = kind {
-            tell_standings(&mut item, [&firmware, &raid], after);
+            add_standings(&mut item, [&firmware, &raid], after);
         }
         if kind == ChangeKind::Redeploy {
             sections.retain(|section| *section != Section::Raid || raid.differs());
@@ -411,8 +411,8 @@ fn verified(firmware: &HardwareStanding, raid: &HardwareStanding) -> Option<Box<
     (!verified.is_empty()).then_some(verified)
 }
 
-/// Tells how firmware, settings and volumes stand to what is enforced.
-fn tell_standings(item: &mut Item<'_>, standings: [&HardwareStanding; 2], after: &NodeDesign) {
+/// Adds how firmware, settings and volumes stand to what is enforced.
+fn add_standings(item: &mut Item<'_>, standings: [&HardwareStanding; 2], after: &NodeDesign) {
     let [firmware, raid] = standings;
     let reasons = [firmware.reason(), raid::reason(raid)];
     for why in reasons.into_iter().flatten() {

@@ -143,6 +143,15 @@ fn the_checker_finds_a_service_by_another_runbook_than_was_observed() {
     }
 }
 
+/// That a value which is not shown is told, and that nothing is done for it.
+#[track_caller]
+fn is_told_and_not_set(plan: &Plan) {
+    let change = &plan.changes[0];
+    assert_eq!((change.kind, change.shown_only), (ChangeKind::Drift, true));
+    assert!(change.reasons[0].contains("is neither compared nor set"));
+    assert!(plan.steps.is_empty(), "{plan:#?}");
+}
+
 #[test]
 fn an_edited_document_sets_what_differs_and_records_what_is_as_designed() {
     let mut site = PlanFixture::settled(&["n"]);
@@ -151,11 +160,7 @@ fn an_edited_document_sets_what_differs_and_records_what_is_as_designed() {
     site.shown = vec![Section::Firmware];
     allowed(&mut site);
     // A value that is not shown is told, and nothing is restarted for it.
-    let plan = site.plan();
-    let change = &plan.changes[0];
-    assert_eq!((change.kind, change.shown_only), (ChangeKind::Drift, true));
-    assert!(change.reasons[0].contains("is neither compared nor set"));
-    assert!(plan.steps.is_empty(), "{plan:#?}");
+    is_told_and_not_set(&site.plan());
 
     let mut one = PlanFixture::settled(&["n"]);
     enforce(&mut one, "n", Section::Firmware, BIOS);
@@ -188,11 +193,7 @@ fn what_is_enforced_and_not_shown_is_told_however_often_the_rest_was_applied() {
     enforce(&mut site, "n", Section::Firmware, BIOS);
     site.shown = vec![Section::Firmware];
     allowed(&mut site);
-    let plan = site.plan();
-    let change = &plan.changes[0];
-    assert_eq!((change.kind, change.shown_only), (ChangeKind::Drift, true));
-    assert!(change.reasons[0].contains("is neither compared nor set"));
-    assert!(plan.steps.is_empty(), "{plan:#?}");
+    is_told_and_not_set(&site.plan());
     site.seen("n").fixed = Arc::new([FixedValue {
         name: "bios.Turbo".into(),
         reason: "its BIOS has no attribute `Turbo`".into(),
