@@ -152,6 +152,14 @@ impl Diagnostic {
         }
     }
 
+    /// Whether each document alone is as its schema has it, and only does not fit the others or a rule.
+    #[must_use]
+    pub fn is_of_rules(&self) -> bool {
+        ["rule-", "reference-"]
+            .iter()
+            .any(|stage| self.code.0.starts_with(stage))
+    }
+
     /// Whether it is a warning of one of these codes.
     #[must_use]
     pub fn is_silenced_by(&self, codes: &BTreeSet<Arc<str>>) -> bool {

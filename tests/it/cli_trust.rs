@@ -842,3 +842,20 @@ fn backends_with_an_error_are_not_trusted_before_it_is_mended() {
     let listed = fixture.run(&["trust", "--list"]).with(0);
     assert!(!listed.stdout.contains("setling"), "{listed:?}");
 }
+
+#[test]
+fn a_machine_that_does_not_fit_the_others_keeps_no_backend_from_being_trusted() {
+    let fixture = site("scheme: http, port: 1, networks: [127.20.0.0/16]");
+    let clusters = "schema: promenade/EtcdClusters/v1\nmetadata: {name: etcd}\ndata:\n  clusters:\n  - name: main\n    \
+                    members: [{node: gone, name: m1, peer_url: 'http://127.20.0.9:2380', client_url: 'http://127.20.0.9:2379'}]\n";
+    fixture
+        .checkout
+        .write("etcd.yaml", format!("---\n{clusters}"));
+    fixture.run(&["validate"]).with(1);
+    fixture
+        .run(&["trust", "--yes"])
+        .with(0)
+        .saying("warning: 1 error in the documents; `trueup validate` shows them");
+    let listed = fixture.run(&["trust", "--list"]).with(0);
+    assert!(listed.stdout.contains("127.20.0.9:2379"), "{listed:?}");
+}

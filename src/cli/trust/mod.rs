@@ -9,13 +9,13 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::context::Context;
-use super::revision::load_sound;
 use super::{Failure, FailureKind};
 use crate::backend::{Reach, ReachEntry, Secrets, reach_digest};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::report::{self, Visible, counted};
 use crate::site::{At, Depth, Loader};
 use crate::workflow::Checkout;
-use crate::workflow::{AS_APPLIED, Client};
+use crate::workflow::{AS_APPLIED, Client, refuse_errors};
 
 pub(super) use gate::TrustGate;
 
@@ -91,10 +91,24 @@ fn trust(
     let mut loader = Loader::new(repository);
     let mut settings = AS_APPLIED;
     if matches!(at, At::Worktree) {
-        // What is being written is trusted once it is right: repaired, it would be another reach.
         settings.depth = Depth::Checked;
     }
-    let loaded = load_sound(context, &mut loader, &location, at, settings)?;
+    let mut loaded = loader.load(&location, at, settings)?;
+    let (errors, _) = loaded.diagnostics.counts();
+    let mut wrong = loaded
+        .diagnostics
+        .iter()
+        .filter(|each| each.severity == Severity::Error);
+    // What is being written is trusted once it is right: repaired, it would be another reach. What only does not
+    // fit the other documents reaches as far as before.
+    if wrong.all(Diagnostic::is_of_rules) && errors > 0 {
+        loaded.diagnostics = Diagnostics::new();
+        context.printer.tell(&format!(
+            "warning: {} in the documents; `trueup validate` shows them",
+            counted(errors, "error", "errors")
+        ));
+    }
+    let loaded = refuse_errors(context, &loader, settings.depth, loaded)?;
     let reach = Reach::of(&loaded.documented_guards);
     if reach.is_empty() {
         context.printer.tell(&format!(
