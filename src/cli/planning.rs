@@ -14,7 +14,7 @@ use crate::cli::value::{at_least_one, day, number, share_of_at_least_one};
 use crate::design::{Rung, Share, Ticket};
 use crate::guard::{split_words, words_of};
 use crate::plan::{Allowance, Options, Request};
-use crate::repository::{ProgramTimeout, Repository};
+use crate::repository::{ProgramTimeout, REMOTE_COPIES, Repository};
 use crate::run::Connection;
 use crate::site::{At, Depth, Detail, Location, Outside, Sandbox, Settings};
 use crate::workflow::{AS_APPLIED, Checkout, Failure, FailureKind, Observed, PlanRequest, follow};
@@ -148,7 +148,21 @@ impl RemoteArguments {
             }
             None => repository.default_remote()?,
         };
+        let gone = match name {
+            None => gone_remote(repository)?,
+            Some(_) => None,
+        };
+        if let Some(gone) = gone.as_ref().filter(|_| !self.offline) {
+            let message = format!(
+                "the records of this repository are shared through the remote `{gone}`, which this clone does not have any more"
+            );
+            return Err(Failure::new(FailureKind::Usage, message).hint(format!(
+                "`git remote add {gone} URL`; `--offline` reads what was fetched of it; where this clone alone has the records from \
+                 now on, `git config {WITHOUT_REMOTE} true`"
+            )));
+        }
         Ok(match name {
+            None if gone.is_some() => Connection::Offline,
             None => Connection::Alone,
             Some(_) if self.offline => Connection::Offline,
             Some(name) => Connection::Shared {
@@ -157,6 +171,24 @@ impl RemoteArguments {
             },
         })
     }
+}
+
+/// The key of git's configuration with which an operator says that a clone has the records alone from now on.
+const WITHOUT_REMOTE: &str = "trueup.withoutRemote";
+
+/// The remote through which records were shared, in a clone that has none any more: a run here would hold a lock that no other
+/// clone sees.
+fn gone_remote(repository: &Repository) -> Result<Option<String>, Failure> {
+    let is_accepted = repository.config(WITHOUT_REMOTE)?.as_deref() == Some("true");
+    if is_accepted || !repository.remotes()?.is_empty() {
+        return Ok(None);
+    }
+    let copies = repository.refs(REMOTE_COPIES)?;
+    let mut names = copies.keys().filter_map(|name| {
+        let rest = name.strip_prefix(REMOTE_COPIES)?.strip_prefix('/')?;
+        Some(rest.split('/').next()?.to_owned())
+    });
+    Ok(names.next())
 }
 
 fn timeout() -> ProgramTimeout {
@@ -428,7 +460,9 @@ fn rung_of_nodes(text: &str) -> Result<(Rung, Vec<String>), String> {
         None => (text, None),
     };
     let rung = Rung::named(name).filter(|rung| *rung >= Rung::Restart);
-    let rung = rung.ok_or("the rungs that a flag allows are `restart`, `reinstall` and `wipe`")?;
+    let rung = rung.ok_or(
+        "the rungs that a flag allows are `restart`, which allows `live` and `record`, too, `reinstall` and `wipe`",
+    )?;
     let nodes = match (nodes, rung) {
         (Some(nodes), _) => nodes,
         (None, Rung::Restart) => "all",

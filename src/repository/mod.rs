@@ -72,7 +72,7 @@ pub use program::ProgramTimeout;
 pub use range::TouchedFile;
 pub use read::{Links, ReadError, open_file, read_file, replace_file};
 pub use refs::{is_plain_name, is_ref_name};
-pub use remote::{BRANCHES, PushOutcome, RefUpdate, Remote, Transport, Wanted};
+pub use remote::{BRANCHES, PushOutcome, REMOTE_COPIES, RefUpdate, Remote, Transport, Wanted};
 pub use signed::SignedCommit;
 pub use ssh::{PublicKey, Signed, SigningKey, claimed_key};
 pub use stamps::Moment;

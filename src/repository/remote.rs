@@ -16,6 +16,9 @@ use super::ref_list::RefList;
 use super::{CommitId, Error, ObjectId, Repository};
 use crate::threads::lock;
 
+/// Where copies of the refs of each remote are in a clone, below its name.
+pub const REMOTE_COPIES: &str = "refs/trueup-remotes";
+
 /// The refs of branches, of which a push may start a pipeline.
 pub const BRANCHES: &str = "refs/heads/";
 /// Tells a remote that takes push options (GitLab) to start none.
@@ -181,7 +184,7 @@ impl Remote<'_> {
         self.begin();
         let prefix = self.repository.ref_prefix()?;
         let refs = self.list(&["refs/*"])?;
-        let copies = format!("refs/trueup-remotes/{}", self.name);
+        let copies = format!("{REMOTE_COPIES}/{}", self.name);
         let is_new = |name: &str, id: ObjectId| -> Result<bool, Error> {
             let site = name.strip_prefix(&*prefix);
             let Some(site) = site.and_then(|rest| rest.strip_suffix("/state")) else {

@@ -6,7 +6,7 @@ use super::process::Process;
 use super::publish::{End, Publication};
 use crate::design::RunId;
 use crate::record::{Outcome, RunRecord};
-use crate::repository::CommitId;
+use crate::repository::{CommitId, REMOTE_COPIES};
 
 /// A run that has ended in this clone, and whose end the remote does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ fn left_over(process: Process<'_>) -> Result<Option<LeftOver>, Error> {
     // Where these are the remote's records, as they were fetched, they are published.
     let fetched = site
         .repository
-        .refs("refs/trueup-remotes")
+        .refs(REMOTE_COPIES)
         .map_err(error::repository(&site.name, "read the fetched records"))?;
     let ending = format!("/{}/state", site.name);
     let mut fetched = fetched.iter().filter(|(name, _)| name.ends_with(&ending));

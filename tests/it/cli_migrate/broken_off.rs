@@ -250,6 +250,8 @@ fn what_is_written_below_other_refs_does_not_come_into_the_branch_unasked() {
         .git(&["remote", "rename", "origin", "there"]);
     let url = mallory.checkout.git(&["remote", "get-url", "there"]);
     mallory.checkout.git(&["remote", "remove", "there"]);
+    let alone = ["config", "trueup.withoutRemote", "true"];
+    mallory.checkout.git(&alone);
     redeploy(&mallory, &[]).with(0);
     let push = format!("+{OWN}:{OWN}");
     mallory.checkout.git(&["push", "--quiet", &url, &push]);

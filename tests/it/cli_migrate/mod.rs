@@ -263,6 +263,13 @@ fn there_is_nothing_to_move_without_a_branch_or_a_remote() {
             .saying("shares no records with a remote");
     }
     first.checkout.git(&["remote", "remove", "origin"]);
+    let gone = "shared through the remote `origin`, which this clone does not have any more";
+    for command in ["apply", "plan", "migrate"] {
+        first.run(&[command]).with(64).saying(gone);
+    }
+    first.run(&["status", "--offline"]).with(0);
+    let alone = ["config", "trueup.withoutRemote", "true"];
+    first.checkout.git(&alone);
     first.run(&["migrate"]).with(1).saying("it needs a remote");
     // A clone alone has its records if they always are.
     redeploy(&first, &[]).with(0);
