@@ -12,6 +12,11 @@ use crate::observed::HardwareSeen;
 /// The parts of a document, in the order in which it has them.
 const PARTS: [&str; 5] = ["firmware", "bios", "boot", "bmc", "expect"];
 
+/// The values that a document has as lists.
+const LISTS: [(&str, &str); 3] = [("boot", "order"), ("bmc", "ntp"), ("bmc", "services_off")];
+/// Words of a controller for a setting that it does not have.
+const NOTHING: [&str; 2] = ["none", "off"];
+
 /// Writes the document of a machine's values. It selects the machines of its hardware profile, and only reports.
 #[must_use]
 pub fn hardware_document(node: &NodeDesign, name: Option<&str>, seen: &HardwareSeen) -> String {
@@ -27,7 +32,8 @@ pub fn hardware_document(node: &NodeDesign, name: Option<&str>, seen: &HardwareS
     for part in PARTS {
         let values = seen.iter().filter_map(|(name, value)| {
             let (of, name) = name.split_once('.')?;
-            let is_written = of == part && !value.trim().is_empty();
+            let is_nothing = part == "bmc" && NOTHING.contains(&&**value);
+            let is_written = of == part && !value.trim().is_empty() && !is_nothing;
             is_written.then(|| (name.to_owned(), written((part, name), value)))
         });
         let values: serde_json::Map<String, Json> = values.collect();
@@ -58,7 +64,7 @@ fn node_of(value: &Json) -> Node {
 /// A value in the type that the document has for it. A text that a document would read as something else is quoted where it is
 /// written.
 fn written((part, name): (&str, &str), value: &Arc<str>) -> Json {
-    if (part, name) == ("boot", "order") {
+    if LISTS.contains(&(part, name)) {
         return json!(value.split(", ").collect::<Vec<_>>());
     }
     match (part, value.parse::<u64>()) {
@@ -88,6 +94,8 @@ mod tests {
             ("bios.Octal", "010"),
             ("bios.Turbo", "true"),
             ("bios.Empty", ""),
+            ("bmc.ntp", "10.0.0.1, 10.0.0.2"),
+            ("bmc.services_off", "ipmi, telnet"),
             ("boot.order", "disk, pxe"),
             ("boot.secure_boot", "false"),
             ("expect.cpus", "2"),

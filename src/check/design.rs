@@ -6,6 +6,7 @@ use super::rule::Found;
 use super::view::View;
 use crate::design::{HardwareSetting, NodeDesign, Section};
 use crate::document::Node;
+use crate::observed::ObservedNode;
 use crate::plan::{Action, ChangeKind};
 use crate::step::{Given, SOAK_SLACK, StepKind};
 
@@ -36,7 +37,7 @@ pub(super) fn times(view: &View<'_>, found: &mut Found<'_, '_>) {
             StepKind::VerifySite => own.verify_timeout,
             StepKind::PrepareSite => own.prepare_site_timeout,
             StepKind::Prepare => own.prepare_node_timeout,
-            StepKind::Deploy | StepKind::Service => own.deploy_timeout,
+            StepKind::Deploy | StepKind::Service | StepKind::ServiceLive => own.deploy_timeout,
             StepKind::Destroy => own.destroy_timeout,
             StepKind::Relabel => own.relabel_nodes_timeout,
             StepKind::Drain => flags.drain_timeout.unwrap_or(own.drain_timeout),
@@ -127,7 +128,7 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
                     found.add([*position], what);
                 }
             }
-            if view.kind(*position) == StepKind::Service {
+            if view.kind(*position).sets_hardware() {
                 let enforced = node.sections.get(&Section::Firmware);
                 let is_designed = |setting: &HardwareSetting| {
                     let (part, name) = setting.name.split_once('.')?;
@@ -140,13 +141,26 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
                 };
                 let seen = view.observed(change.node.as_str());
                 let runbook = given.runbook().as_deref();
-                if seen.is_some_and(|seen| seen.runbook.as_deref() != runbook) {
+                let is_live = view.kind(*position) == StepKind::ServiceLive;
+                if !is_live && seen.is_some_and(|seen| seen.runbook.as_deref() != runbook) {
                     found.add(
                         [*position],
                         "is not done by the runbook that its provisioner has for it",
                     );
                 }
                 let settings = given.settings();
+                if is_live && settings.iter().any(|each| needs_restart(node, each)) {
+                    found.add(
+                        [*position],
+                        "changes what needs a restart while its machine runs",
+                    );
+                }
+                if !is_live && *given.kept_parts() != kept_parts(node, seen) {
+                    found.add(
+                        [*position],
+                        "does not have its machine come back with the parts that it has as expected",
+                    );
+                }
                 if settings.is_empty()
                     || settings.iter().any(|each| is_designed(each) != Some(true))
                 {
@@ -167,6 +181,41 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
                 }
             }
         }
+    }
+}
+
+/// The parts that a machine is expected to have, but for those that it was observed to lack.
+fn kept_parts(node: &NodeDesign, seen: Option<&ObservedNode>) -> Vec<HardwareSetting> {
+    let is_lacked = |name: &str| {
+        let mut drift = seen.into_iter().flat_map(|seen| seen.drift.iter());
+        drift.any(|part| part.section == Section::Expected && *part.field == *name)
+    };
+    let mut kept = Vec::new();
+    for part in node.expected_parts() {
+        if !is_lacked(&part.name) {
+            let (name, value) = (part.name, part.value);
+            let before = None;
+            kept.push(HardwareSetting {
+                name,
+                before,
+                value,
+            });
+        }
+    }
+    kept
+}
+
+/// Whether a value is neither one of the controller nor firmware of which its document says that it is applied at once.
+fn needs_restart(node: &NodeDesign, setting: &HardwareSetting) -> bool {
+    let applied_at_once = |component: &str| {
+        let enforced = node.sections.get(&Section::Firmware)?;
+        let apply = enforced.at(&["firmware", component, "apply"])?;
+        Some(apply.as_str()? == "live")
+    };
+    match setting.name.split_once('.') {
+        Some(("bmc", _)) => false,
+        Some(("firmware", component)) => applied_at_once(component) != Some(true),
+        _ => true,
     }
 }
 

@@ -98,6 +98,7 @@ pub(super) fn inside(view: &View<'_>, found: &mut Found<'_, '_>) {
                 view.kind(*at),
                 StepKind::Deploy
                     | StepKind::Service
+                    | StepKind::ServiceLive
                     | StepKind::Soak
                     | StepKind::AwaitReady
                     | StepKind::PowerOn

@@ -54,6 +54,7 @@ pub(super) const fn facts_of(kind: StepKind) -> KindFacts {
         | S::Manage
         | S::Provide
         | S::RotateBmcPassword
+        | S::ServiceLive
         | S::SetMaintenance
         | S::UnsetMaintenance => (Place::Node, E::Reversible, false, true),
         S::Relabel
@@ -108,6 +109,7 @@ const fn rung_of(kind: StepKind) -> Rung {
         | S::Manage
         | S::Provide
         | S::RotateBmcPassword
+        | S::ServiceLive
         | S::SetMaintenance
         | S::UnsetMaintenance
         | S::SetOutOfService
@@ -262,11 +264,12 @@ const fn steps_of_update(change: ChangeKind) -> ChangeSteps {
             ],
             &[S::AwaitReady],
         ),
-        K::Service => some_of(
-            &[
+        K::Service => ChangeSteps {
+            may_have: &[
                 S::UnsetRetired,
                 S::Drain,
                 S::Service,
+                S::ServiceLive,
                 S::AwaitReady,
                 S::Uncordon,
                 S::PowerOn,
@@ -275,8 +278,9 @@ const fn steps_of_update(change: ChangeKind) -> ChangeSteps {
                 S::Record,
                 S::AcceptDifferences,
             ],
-            &[S::Service],
-        ),
+            needs: &[S::Service, S::ServiceLive],
+            all: false,
+        },
         K::Redeploy => REBUILT,
         K::Destroy => TORN_DOWN,
         K::Retire => some_of(&[S::SetRetired], &[S::SetRetired]),

@@ -151,7 +151,13 @@ pub(super) fn held(view: &View<'_>, found: &mut Found<'_, '_>) {
         let touches = |at: &usize| {
             matches!(
                 view.kind(*at),
-                S::Destroy | S::Prepare | S::Deploy | S::Service | S::PowerOn | S::Relabel
+                S::Destroy
+                    | S::Prepare
+                    | S::Deploy
+                    | S::Service
+                    | S::ServiceLive
+                    | S::PowerOn
+                    | S::Relabel
             )
         };
         let touching: Vec<usize> = steps.iter().copied().filter(touches).collect();

@@ -15,7 +15,7 @@ use super::canonical;
 use super::catalog::Catalog;
 use super::part::SectionValue;
 use super::read::{Findings, items, text, text_of, text_set, texts};
-use super::{Dependence, Design, NodeDesign, NodeName, Section, Selector, kind, raid};
+use super::{Dependence, Design, NodeDesign, NodeName, Rung, Section, Selector, kind, raid};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{DocumentId, Map, Node, Value};
 
@@ -55,6 +55,8 @@ pub struct FirmwareTerms {
     pub from: BTreeSet<Arc<str>>,
     /// Whether it may go to an older version.
     pub downgrade: bool,
+    /// Whether it is changed while its machine runs.
+    pub live: bool,
     /// Its image.
     pub image: Option<ImageTerms>,
 }
@@ -64,6 +66,7 @@ impl FirmwareTerms {
         Self {
             from: text_set(node, "from"),
             downgrade: node.get("downgrade").and_then(Node::as_bool) == Some(true),
+            live: text(node, "apply").as_deref() == Some(Rung::Live.as_str()),
             image: node.get("image").and_then(ImageTerms::read),
         }
     }
@@ -147,6 +150,17 @@ impl NodeDesign {
         let component = name.strip_prefix("firmware.")?;
         let fields = self.sections.shared(&Section::Firmware)?;
         Some(FirmwareTerms::read(fields.at(&["firmware", component])?))
+    }
+
+    /// How far the change of a value goes with its machine: a setting of the controller, and firmware with `apply: live`, is
+    /// changed while the machine runs.
+    #[must_use]
+    pub fn setting_rung(&self, name: &str) -> Rung {
+        let is_live = || self.firmware_terms(name).is_some_and(|terms| terms.live);
+        match name.starts_with("bmc.") || is_live() {
+            true => Rung::Live,
+            false => Section::Firmware.lowest_rung(),
+        }
     }
 
     /// The terms on which its firmware is changed, now or once it is enforced: by component, with the version that it is to

@@ -15,6 +15,7 @@ mod disruption;
 mod drain_rules;
 mod exposed;
 mod failure_domain;
+mod field_rung;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod guards;
@@ -65,6 +66,7 @@ pub use digests::{Acceptance, AcceptedDesign, DesignDifference, Digests, NoDiges
 pub use disruption::{BlastRadius, DisruptionPolicy};
 pub use drain_rules::{DrainBehavior, DrainRule, DrainRules};
 pub use failure_domain::{FailureDomain, FailureDomains};
+pub use field_rung::rung_of_field;
 pub use guards::{Documented, GuardOrigin, Guards};
 pub use hardware::{FirmwareTerms, HardwareSetting, HardwareValue, ImageTerms};
 pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};

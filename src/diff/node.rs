@@ -23,7 +23,7 @@ use super::text::shown;
 use super::ways::{Hop, Side};
 use crate::design::{Design, DesignDifference, NodeDesign, NodeName, Section, SectionDigest};
 use crate::diagnostic::{Mark, Sources};
-use crate::document::{Document, Map, Node, Value};
+use crate::document::{Document, Field, Map, Node, Value};
 use crate::render::path::Path;
 use crate::render::{DependencyKind, DocumentIndex, Rendering, RouteStep};
 use crate::threads::lock;
@@ -222,8 +222,43 @@ impl NodeReasons<'_> {
     ) -> Vec<FieldDifference> {
         let old = before.sections.get(&section).map(|fields| fields.to_node());
         let new = after.sections.get(&section).map(|fields| fields.to_node());
+        if let Section::Firmware | Section::Expected = section {
+            // Each value is a line of its own, also where a whole part of a Hardware document is new.
+            let values = [
+                with_parts_of(old.as_deref(), new.as_deref()),
+                with_parts_of(new.as_deref(), old.as_deref()),
+            ];
+            if let [Some(old), Some(new)] = values {
+                return told(compare("", &old, &new));
+            }
+        }
         self.differences(old.as_deref(), new.as_deref())
     }
+}
+
+/// A map with an empty map for each that it lacks, and another one has.
+fn with_parts_of(own: Option<&Node>, other: Option<&Node>) -> Option<Node> {
+    let parts = other.and_then(Node::as_map);
+    let (Some(parts), None | Some(Value::Map(_))) = (parts, own.map(|own| &own.value)) else {
+        return own.cloned();
+    };
+    let mut map = own.and_then(Node::as_map).cloned().unwrap_or_default();
+    for (key, field) in parts
+        .iter()
+        .filter(|(_, field)| field.node.as_map().is_some())
+    {
+        let part = map.field_by_key(key).map(|own| &own.node);
+        if let Some(node) = with_parts_of(part, Some(&field.node)) {
+            let key_mark = field.key_mark;
+            map.insert(key.clone(), Field { key_mark, node });
+        }
+    }
+    let like = own.or(other)?;
+    Some(Node {
+        value: Value::Map(Arc::new(map)),
+        mark: like.mark,
+        secret: own.and_then(|own| own.secret.clone()),
+    })
 }
 
 /// Where the list or map of a value is kept; a secret is not told apart, so it has none.

@@ -58,7 +58,7 @@ const CLEANING: &[StepKind] = &[
 ];
 
 /// All guards.
-pub static TABLE: [Guard; 36] = [
+pub static TABLE: [Guard; 37] = [
     Guard {
         name: "protected",
         fields: &[(kind::POLICY, "protected")],
@@ -199,7 +199,17 @@ pub static TABLE: [Guard; 36] = [
         ],
         // The versions that a permission is about are of the newest.
         join: Join::Newest,
-        value: hardware::firmware_downgrades,
+        value: |subject| hardware::components(subject, |terms| terms.downgrade),
+        order: Order::AtMostThese,
+    },
+    Guard {
+        name: "firmware_live",
+        fields: &[
+            (kind::HARDWARE, "firmware.*.apply"),
+            (kind::HARDWARE, "selectors"),
+        ],
+        join: Join::Newest,
+        value: |subject| hardware::components(subject, |terms| terms.live),
         order: Order::AtMostThese,
     },
     Guard {

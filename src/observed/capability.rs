@@ -28,6 +28,8 @@ pub enum Capability {
     Relabel,
     /// Change its firmware and settings.
     Service,
+    /// Change settings of its controller, and firmware that is applied at once, while it runs.
+    ServiceLive,
     /// Change the password of its controller.
     RotatePassword,
     /// Make its RAID volumes in a deploy.
@@ -35,7 +37,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Power,
         Self::Prepare,
         Self::Deploy,
@@ -46,6 +48,7 @@ impl Capability {
         Self::Retire,
         Self::Relabel,
         Self::Service,
+        Self::ServiceLive,
         Self::RotatePassword,
         Self::Raid,
     ];

@@ -9,6 +9,21 @@ use crate::design::{HardwareValue, NodeDesign, Section};
 /// The values that a controller shows, by the names that Hardware documents have for them (`firmware.bios`).
 pub type HardwareSeen = BTreeMap<Arc<str>, Arc<str>>;
 
+/// Whether a machine shows a value as it is designed. Of network services that are to be off, others may be off, too.
+#[must_use]
+pub fn shows(seen: &HardwareSeen, name: &str, designed: &str) -> bool {
+    let Some(shown) = seen.get(name) else {
+        return false;
+    };
+    match name {
+        "bmc.services_off" => {
+            let shown: Vec<&str> = shown.split(", ").collect();
+            designed.split(", ").all(|each| shown.contains(&each))
+        }
+        _ => **shown == *designed,
+    }
+}
+
 /// The values of a machine that are otherwise than its Hardware documents say, and the sections of which all that they enforce
 /// was shown.
 ///
@@ -19,7 +34,7 @@ fn hardware_drift(node: &NodeDesign, seen: &HardwareSeen) -> (Vec<PartDrift>, Ve
         let mut is_whole = section != Section::Expected;
         for designed in node.hardware(section) {
             match seen.get(&designed.name) {
-                Some(observed) if *observed == designed.value => {}
+                Some(_) if shows(seen, &designed.name, &designed.value) => {}
                 Some(observed) => drift.push(PartDrift {
                     section,
                     field: designed.name,

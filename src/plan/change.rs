@@ -10,7 +10,7 @@ use super::item::Item;
 use super::joining::JoinWork;
 use super::leave::Leave;
 use super::rules::{Retired, Rules};
-use super::service::{HardwareStanding, leave_until_on, not_shown, raid};
+use super::service::{HardwareStanding, leave_until_on, raid, tell_hidden};
 use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
 use super::{ChangeKind, Standing};
 use crate::design::{
@@ -336,13 +336,17 @@ impl<'a> Rules<'a> {
             item.work.record = false;
             item.work.accept = accepting.recorded(subject);
         } else if item.change.kind == ChangeKind::Accept
-            || item.change.kind == ChangeKind::Drift && !drift.is_repaired() && !is_renewed
+            || item.change.kind == ChangeKind::Drift
+                && !drift.is_repaired()
+                && !is_renewed
+                && item.change.blocked.is_none()
         {
             item.show_only();
         }
         leave_until_on(&mut item, drift.off, &firmware);
         if let (ChangeKind::Service, HardwareStanding::Differs(settings)) = (kind, firmware) {
             item = self.service(item, after, settings);
+            item.work.uncordon = drift.cordoned && item.work.serves_meanwhile();
             return Some(self.keep_to_rung(item, &with_firmware(open)));
         }
         Some(self.keep_to_rung(item, &open))
@@ -419,9 +423,7 @@ fn add_standings(item: &mut Item<'_>, standings: [&HardwareStanding; 2], after: 
         item.because(why);
     }
     if firmware.is_hidden() {
-        for why in not_shown(item.subject, after) {
-            item.because(why);
-        }
+        tell_hidden(item, after);
     }
 }
 

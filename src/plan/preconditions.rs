@@ -172,7 +172,7 @@ fn needs(kind: StepKind, fact: FactName, node: &ObservedNode, work: &NodeWork) -
     let first = match work {
         work if work.destroy => S::Destroy,
         work if work.prepare => S::Prepare,
-        work if work.service.is_some() => S::Service,
+        work if work.restarts() => S::Service,
         _ => S::Deploy,
     };
     // A machine whose erase would be refused is not taken out of service for it.
@@ -203,6 +203,7 @@ fn needs(kind: StepKind, fact: FactName, node: &ObservedNode, work: &NodeWork) -
             let is_by_itself = matches!(
                 kind,
                 S::Relabel
+                    | S::ServiceLive
                     | S::PowerOn
                     | S::Lock
                     | S::SetRetired

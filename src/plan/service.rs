@@ -10,9 +10,9 @@ use super::leave::Leave;
 use super::rules::Rules;
 use super::subject::{Membership, Subject};
 use super::work::ServiceWork;
-use crate::design::{HardwareSetting, NodeDesign, NodeName, Section};
+use crate::design::{HardwareSetting, NodeDesign, NodeName, Rung, Section};
 use crate::diff::FieldChange;
-use crate::observed::ClusterNode;
+use crate::observed::{Capability, ClusterNode};
 
 /// How the firmware and the settings of a deployed machine, or its volumes, stand to those that its design enforces.
 pub(super) enum HardwareStanding {
@@ -87,8 +87,8 @@ impl HardwareStanding {
             Self::NotEnforced => {
                 Some("its firmware and settings are not enforced any more, and stay as they are")
             }
-            Self::NotShown => Some(NOT_SHOWN),
-            Self::AsRecorded | Self::Differs(_) => None,
+            // Told with what of it can never be set.
+            Self::NotShown | Self::AsRecorded | Self::Differs(_) => None,
         }
     }
 
@@ -132,10 +132,7 @@ impl<'a> Rules<'a> {
         }
         let machine = subject.seen.node();
         if machine.is_some_and(|machine| !machine.compared.contains(&Section::Firmware)) {
-            item.because(NOT_SHOWN);
-            for why in not_shown(subject, after) {
-                item.because(why);
-            }
+            tell_hidden(&mut item, after);
         }
         item.block_if_protected(self.guards);
         for setting in &settings {
@@ -145,6 +142,19 @@ impl<'a> Rules<'a> {
             if let Some(why) = fixed(subject, &setting.name) {
                 item.block(&why, None);
             }
+        }
+        let of = |each: &HardwareSetting| after.setting_rung(&each.name);
+        let able = machine.is_some_and(|each| each.capabilities.contains(Capability::ServiceLive));
+        let is_live = able && settings.iter().map(of).all(|rung| rung == Rung::Live);
+        if is_live {
+            item.work.service = Some(Box::new(ServiceWork {
+                settings,
+                kept_parts: Vec::new(),
+                runbook: None,
+                uncordons: false,
+                is_live,
+            }));
+            return item;
         }
         let mut leave = Leave {
             on_drain_timeout: self.leaving.on_drain_timeout,
@@ -175,8 +185,10 @@ impl<'a> Rules<'a> {
         }
         item.work.service = Some(Box::new(ServiceWork {
             settings,
+            kept_parts: kept_parts(subject, after),
             runbook,
             uncordons,
+            is_live,
         }));
         item
     }
@@ -240,6 +252,22 @@ pub(super) fn left_cordoned(subject: &Subject<'_>) -> bool {
     is_ours && node.unschedulable
 }
 
+/// The parts that a machine is expected to have, and is not known to lack: it is to come back with them.
+fn kept_parts(subject: Subject<'_>, after: &NodeDesign) -> Vec<HardwareSetting> {
+    let lacks = |name: &str| {
+        let seen = subject.seen.node();
+        seen.is_some_and(|seen| seen.unexpected_parts().any(|part| *part.field == *name))
+    };
+    let expected = after.expected_parts().into_iter();
+    let expected = expected.filter(|each| !lacks(&each.name));
+    let kept = expected.map(|each| HardwareSetting {
+        name: each.name,
+        before: None,
+        value: each.value,
+    });
+    kept.collect()
+}
+
 /// Why pods are not scheduled on a node again after the service of its machine.
 fn stays_cordoned(name: &NodeName, node: &ClusterNode) -> String {
     match &node.cordoned_by {
@@ -285,13 +313,19 @@ fn forbidden(after: &NodeDesign, setting: &HardwareSetting) -> Option<String> {
     ))
 }
 
-/// The firmware and settings that are enforced and that a machine does not show, as far as it is known why they cannot be set.
-pub(super) fn not_shown(subject: Subject<'_>, after: &NodeDesign) -> Vec<String> {
+/// Tells that a machine does not show all firmware and settings that are enforced, and blocks it for those of which it is known
+/// that they cannot be set, such as a misspelt attribute.
+pub(super) fn tell_hidden(item: &mut Item<'_>, after: &NodeDesign) {
+    let subject = item.subject;
+    item.because(NOT_SHOWN);
     let drift = subject.seen.node().map_or(&[][..], |node| &node.drift);
     let mut enforced = after.hardware(Section::Firmware);
     enforced.retain(|each| drift.iter().all(|part| part.field != each.name));
-    let names = enforced.iter().map(|each| &*each.name);
-    names.filter_map(|name| fixed(subject, name)).collect()
+    for each in &enforced {
+        if let Some(why) = fixed(subject, &each.name) {
+            item.block(&why, None);
+        }
+    }
 }
 
 /// Why the controller of a machine cannot change a value.

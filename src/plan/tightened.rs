@@ -207,13 +207,14 @@ mod tests {
     ];
 
     /// Guards of the revision that is applied, which a run goes through as its plan has them.
-    const AS_PLANNED: [&str; 12] = [
+    const AS_PLANNED: [&str; 13] = [
         "break_glass",
         "clean_steps",
         "clean_steps_left_out",
         "failure_domains",
         "firmware_downgrades",
         "firmware_from",
+        "firmware_live",
         "groups",
         "ignore_changes",
         "soak",

@@ -20,10 +20,14 @@ pub(super) struct Single {
 #[derive(Clone, Debug)]
 pub(super) struct ServiceWork {
     pub(super) settings: Vec<HardwareSetting>,
+    /// The parts that it has as expected, and is to have after its restart.
+    pub(super) kept_parts: Vec<HardwareSetting>,
     /// The runbook of its provisioner that sets them.
     pub(super) runbook: Option<Arc<str>>,
     /// Its Kubernetes node takes pods again afterwards: no other has cordoned it.
     pub(super) uncordons: bool,
+    /// The machine runs meanwhile.
+    pub(super) is_live: bool,
 }
 
 /// The work that the steps of a node are built of.
@@ -142,7 +146,8 @@ impl NodeWork {
         let table = [
             (self.destroy, destroys),
             (self.deploy, of(StepKind::Deploy)),
-            (self.service.is_some(), of(StepKind::Service)),
+            (self.restarts(), of(StepKind::Service)),
+            (self.serves_meanwhile(), of(StepKind::ServiceLive)),
             (self.prepare, of(StepKind::Prepare)),
             (self.power_on, of(StepKind::PowerOn)),
             (self.lock, of(StepKind::Lock)),
@@ -158,11 +163,23 @@ impl NodeWork {
         rungs.chain(single).chain(leaving).max()
     }
 
+    /// Whether its machine is restarted for its firmware and settings.
+    pub(super) fn restarts(&self) -> bool {
+        let service = self.service.as_deref();
+        service.is_some_and(|service| !service.is_live)
+    }
+
+    /// Whether its firmware and settings are changed while its machine runs.
+    pub(super) fn serves_meanwhile(&self) -> bool {
+        let service = self.service.as_deref();
+        service.is_some_and(|service| service.is_live)
+    }
+
     /// Whether the node is taken out of service.
     pub(super) fn tears_down(&self) -> bool {
         let is_off = |single: &Single| single.kind == StepKind::PowerOff;
         self.destroy
-            || self.service.is_some()
+            || self.restarts()
             || self.leave.as_deref().is_some_and(Leave::takes_out)
             || self.single.as_deref().is_some_and(is_off)
     }
@@ -226,7 +243,7 @@ impl NodeWork {
             (self.prepare, Capability::Prepare, "prepare it"),
             (self.deploy, Capability::Deploy, "deploy a system on it"),
             (
-                self.service.is_some(),
+                self.restarts(),
                 Capability::Service,
                 "change its firmware and settings",
             ),

@@ -493,7 +493,7 @@ impl KnownRun {
 const fn shows_end(kind: StepKind) -> bool {
     let facts = kind.facts();
     match facts.actor {
-        Actor::Hardware => facts.changes_machine() || matches!(kind, StepKind::Service),
+        Actor::Hardware => facts.changes_machine() || kind.sets_hardware(),
         Actor::Cluster => !matches!(facts.effect, Effect::None),
         Actor::Dispatcher | Actor::Both => false,
     }

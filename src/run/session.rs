@@ -204,11 +204,12 @@ impl<'a> Session<'a> {
         self.approved.commit
     }
 
-    /// Another run holds the lock.
+    /// The lock is gone, or another process holds it.
     pub(super) fn lose(&self) {
         self.lease.lose(|| {
             format!(
-                "the lock of site `{}` is another process's now: run {} is fenced here, and stops at once",
+                "the lock of site `{}` is not of this process any more, which was taken over or whose lock was removed: run {} is fenced \
+                 here, and stops at once",
                 self.process.site.name, self.run
             )
         });

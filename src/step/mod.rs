@@ -28,8 +28,8 @@ pub use kinds::{
     LeavingRole, Loss, Notes, Parameters, PrepareParameters, ProvideParameters, RecordContext,
     RecordParameters, RelabelParameters, RemediateParameters, RemoveEtcdParameters,
     RemoveFromClusterParameters, RenameParameters, RestoreNodeParameters, SOAK_SLACK,
-    ServiceParameters, SetMaintenanceParameters, SetOutOfServiceParameters, SetRetiredParameters,
-    ShutdownKubeletParameters, SoakParameters, StepKind, UncordonParameters,
+    ServiceLiveParameters, ServiceParameters, SetMaintenanceParameters, SetOutOfServiceParameters,
+    SetRetiredParameters, ShutdownKubeletParameters, SoakParameters, StepKind, UncordonParameters,
     UnsetOutOfServiceParameters, VerifySiteParameters,
 };
 pub use left_pods::LeftPods;

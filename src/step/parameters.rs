@@ -88,6 +88,8 @@ known! {
     deploy_steps: Vec<crate::step::DeployStep> = Vec::new();
     /// The values to be set: of firmware and settings for service, of RAID for deploy.
     settings: Vec<crate::design::HardwareSetting> = Vec::new();
+    /// The parts that the machine has as expected, and is to have after its restart, for service.
+    kept_parts: Vec<crate::design::HardwareSetting> = Vec::new();
     /// The runbook of its provisioner that sets them, for service.
     runbook: Option<std::sync::Arc<str>> = None;
     /// How long and what has to stay healthy, for soak.

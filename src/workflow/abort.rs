@@ -237,6 +237,9 @@ impl AbortRequest<'_> {
                         "warning: what was set for `{id}` cannot be taken back, and may still be applied, at the latest at the \
                          next restart of its machine: {left}"
                     ),
+                    StepKind::ServiceLive => format!(
+                        "warning: what was set for `{id}` cannot be taken back, and may still be applied: {left}"
+                    ),
                     _ => format!(
                         "warning: boot override or image of `{id}` cannot be taken back, so that its machine may be installed \
                          anew at its next start; `trueup apply power on` takes them back first: {left}"
@@ -323,7 +326,7 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
     };
     let done = orders.iter().rposition(is_done);
     let not_begun = orders.iter().position(is_not_begun);
-    let is_service = |order: &Order| order.step.id.kind == StepKind::Service;
+    let is_service = |order: &Order| order.step.id.kind.sets_hardware();
     let mut others = Vec::new();
     let mut is_untouched = false;
     for (position, order) in orders.iter().enumerate() {

@@ -151,6 +151,7 @@ transcripts! {
     rungs
     refused_in_place
     firmware
+    live_settings
     raid
     hardware_learned
     formatted

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use super::terms::{Terms, value_of};
 use crate::design::{NodeDesign, Section};
-use crate::observed::{FixedValue, HardwareSeen};
+use crate::observed::{FixedValue, HardwareSeen, shows};
 
 /// Names by which all values are read.
-pub(super) const EVERYTHING: [&str; 7] = [
+pub(super) const EVERYTHING: [&str; 8] = [
     "bios.*",
+    "bmc.*",
     "boot.order",
     "boot.secure_boot",
     "expect.*",
@@ -127,7 +128,7 @@ impl Provided {
         refusal: Option<&str>,
     ) -> Vec<FixedValue> {
         let designed = node.hardware(Section::Firmware).into_iter();
-        let differs = designed.filter(|each| self.seen.get(&each.name) != Some(&each.value));
+        let differs = designed.filter(|each| !shows(&self.seen, &each.name, &each.value));
         let fixed = differs.filter_map(|each| {
             let wanted = (&*each.name, &*each.value);
             let unread = self.why_unread();

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::own;
+use crate::design::{Rung, rung_of_field};
 use crate::diagnostic::nearest;
 
 /// References that are followed one after the other: the schemas have far fewer.
@@ -39,6 +40,9 @@ pub struct FieldReference {
     pub description: String,
     /// The bounds of a value, in words.
     pub allowed: Vec<String>,
+    /// How far a difference in it goes with a machine that is in service, at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rung: Option<Rung>,
     /// Values as an example, as JSON.
     pub examples: Vec<Json>,
     /// The fields below it.
@@ -321,6 +325,7 @@ impl<'s> Place<'s> {
         let default = all.iter().find_map(|node| node.get("default"));
         let examples = all.iter().find_map(|node| node.get("examples")?.as_array());
         FieldReference {
+            rung: rung_of_field(kind, &path),
             kind: kind.to_owned(),
             path,
             type_name: self.type_name(),

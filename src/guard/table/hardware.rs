@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::design::NodeName;
+use crate::design::{FirmwareTerms, NodeName};
 use crate::guard::subject::Subject;
 
 /// The machines of which each part is demanded. A machine that the other revision has no more is demanded nothing of.
@@ -28,13 +28,13 @@ pub(super) fn expected_parts(subject: &Subject<'_>) -> Value {
     json!(machines)
 }
 
-/// The components of machines whose firmware may go to an older version.
-pub(super) fn firmware_downgrades(subject: &Subject<'_>) -> Value {
+/// The components of machines of which the terms for their firmware say something.
+pub(super) fn components(subject: &Subject<'_>, says: fn(&FirmwareTerms) -> bool) -> Value {
     let nodes = subject.design.nodes.iter();
     let nodes = nodes.filter(|(name, _)| subject.counts(name));
     let components = nodes.flat_map(|(name, node)| {
         let terms = node.all_firmware_terms();
-        let allowed = terms.filter(|(.., terms)| terms.downgrade);
+        let allowed = terms.filter(move |(.., terms)| says(terms));
         allowed.map(move |(component, ..)| format!("{component} of {name}"))
     });
     components.collect()

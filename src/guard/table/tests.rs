@@ -39,7 +39,7 @@ fn loosened(old: &Documented, new: &Documented) -> usize {
 }
 
 /// For each guard a stricter and a weaker document.
-const PAIRS: [(&str, &str, &str, &str); 34] = [
+const PAIRS: [(&str, &str, &str, &str); 35] = [
     (
         "expected_parts",
         kind::HARDWARE,
@@ -63,6 +63,12 @@ const PAIRS: [(&str, &str, &str, &str); 34] = [
         kind::HARDWARE,
         "firmware: {bios: {version: '2.10', downgrade: false}}",
         "selectors: [{node_names: [n1]}]\nfirmware: {bios: {version: '2.10', downgrade: true}}",
+    ),
+    (
+        "firmware_live",
+        kind::HARDWARE,
+        "firmware: {bmc: {version: '2.10', apply: restart}}",
+        "selectors: [{node_names: [n1]}]\nfirmware: {bmc: {version: '2.10', apply: live}}",
     ),
     (
         "firmware_from",
@@ -277,6 +283,7 @@ fn of_two_revisions_each_guard_holds_as_the_stricter_has_it_whichever_is_the_new
             "clean_steps_left_out",
             "firmware_downgrades",
             "firmware_from",
+            "firmware_live",
             "groups",
             "ignore_changes",
             "reach",

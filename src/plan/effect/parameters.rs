@@ -192,7 +192,12 @@ pub(in crate::plan) struct Exception {
 }
 
 /// All parameters that do not count.
-pub(in crate::plan) const EXCEPTIONS: [Exception; 13] = [
+pub(in crate::plan) const EXCEPTIONS: [Exception; 14] = [
+    Exception {
+        name: "kept_parts",
+        kind: None,
+        reason: "how the machine was observed: its service is the same, and fails where a part is lost meanwhile",
+    },
     Exception {
         name: "reason",
         kind: None,

@@ -88,7 +88,7 @@ fn one<'g>(
     for item in &others {
         open.repair(draft, item);
     }
-    for item in redeploys.iter().filter(|item| item.work.service.is_some()) {
+    for item in redeploys.iter().filter(|item| item.work.restarts()) {
         open.set_levels(draft, item);
     }
     let machines = down_first(redeploys.into_iter());
@@ -250,7 +250,7 @@ impl<'g> OpenGroup<'g> {
     ) -> (Vec<StepIndex>, Vec<StepIndex>) {
         let (mut held_up, mut others) = (Vec::new(), Vec::new());
         for one in sent {
-            if one.item.work.service.is_some() {
+            if one.item.work.restarts() {
                 self.back_from_service(draft, one, &mut held_up, &mut others);
                 continue;
             }
@@ -371,6 +371,8 @@ impl<'g> OpenGroup<'g> {
             self.ends.push(step);
             draft.relabels.entry(name.clone()).or_default().push(step);
         }
+        let live = draft.service_live(self.inputs, item, &self.place(item), [self.start]);
+        self.ends.extend(live);
         on
     }
 

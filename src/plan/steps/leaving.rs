@@ -210,9 +210,10 @@ pub(super) fn tear_down(
             }
         }
     }
-    if let Some(service) = &item.work.service {
+    if let Some(service) = item.work.service.as_ref().filter(|each| !each.is_live) {
         let parameters = draft.share(ServiceParameters {
             settings: service.settings.clone(),
+            kept_parts: service.kept_parts.clone(),
             runbook: service.runbook.clone(),
         });
         let written = NewStep::new(StepKind::Service, place.group, Some(item.subject.name))

@@ -24,7 +24,7 @@ use crate::document::Node;
 use crate::guard::{Guarded, WaveLimits, WaveSize};
 use crate::step::{
     CleanStep, DeployParameters, DestroyParameters, Effect, Need, Parameters, SOAK_SLACK,
-    SoakParameters, SoakTerms, Step, StepId, StepIndex, StepKind, Wait,
+    ServiceLiveParameters, SoakParameters, SoakTerms, Step, StepId, StepIndex, StepKind, Wait,
 };
 
 /// The inputs of the builders.
@@ -316,6 +316,31 @@ impl StepList {
         let parameters = Arc::new(parameters);
         self.shared.insert(parameters.clone());
         Some(parameters)
+    }
+
+    /// The change of firmware and settings of a machine that runs meanwhile, if there is one, behind a step; its record is
+    /// brought up to date behind it.
+    fn service_live(
+        &mut self,
+        inputs: &StepInputs<'_>,
+        item: &Item<'_>,
+        place: &leaving::Place<'_>,
+        behind: impl IntoIterator<Item = StepIndex>,
+    ) -> Option<StepIndex> {
+        let service = item.work.service.as_ref().filter(|each| each.is_live)?;
+        let name = item.subject.name;
+        let parameters = ServiceLiveParameters {
+            settings: service.settings.clone(),
+        };
+        let written = NewStep::new(StepKind::ServiceLive, place.group, Some(name))
+            .timeout(inputs.site.guards().configuration.deploy_timeout)
+            .standby(place.standby)
+            .parameters(self.share(parameters))
+            .success(behind)
+            .success(self.unset_retired.get(name).copied());
+        let step = self.add(written);
+        self.relabels.entry(name.clone()).or_default().push(step);
+        Some(step)
     }
 
     /// The teardown of a machine.

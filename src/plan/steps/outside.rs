@@ -77,6 +77,8 @@ pub(super) fn records_and_labels(draft: &mut StepList, inputs: &StepInputs<'_>) 
                 draft.sinks.push(step);
                 draft.relabels.insert((*name).clone(), vec![step]);
             }
+            let live = draft.service_live(inputs, item, &OUTSIDE, draft.verify_site);
+            draft.sinks.extend(live);
             if let Some(wait) = work.rejoins.as_ref().filter(|_| !work.deploy) {
                 let written = written(draft, inputs, StepKind::AwaitReady, item, wait, &OUTSIDE);
                 let step = draft.add(written.success(draft.verify_site).success(on));

@@ -170,6 +170,7 @@ fn everything() -> Map<String, Value> {
         "soak": {"seconds": 60},
         "settings": settings,
         "runbook": "CUSTOM_DELL",
+        "kept_parts": [{"name": "expect.memory_gib", "value": "512"}],
         "set_labels": [["a", "b"]],
         "remove_labels": ["c"],
         "disks": ["sda"],

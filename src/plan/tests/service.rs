@@ -198,11 +198,13 @@ fn what_is_enforced_and_not_shown_is_told_however_often_the_rest_was_applied() {
         name: "bios.Turbo".into(),
         reason: "its BIOS has no attribute `Turbo`".into(),
     }]);
+    // What can never be set, such as a misspelt attribute, is refused.
     let plan = site.plan();
     assert_eq!(
-        &*plan.changes[0].reasons[1],
-        "`bios.Turbo` cannot be changed: its BIOS has no attribute `Turbo`"
+        blocked(&plan),
+        Some("`bios.Turbo` cannot be changed: its BIOS has no attribute `Turbo`")
     );
+    assert_eq!(kinds(&plan, "n"), "");
     site.seen("n").fixed = Arc::default();
     // It is told as well where another value is set.
     let values = ["false", "true"];
@@ -589,7 +591,8 @@ fn a_value_that_its_controller_cannot_change_is_blocked_with_the_reason() {
         name: Arc::from(name),
         reason: Arc::from(reason),
     };
-    // That of another value blocks nothing.
+    // That of another value blocks nothing, if that is shown and as designed.
+    site.seen("n").compared = Arc::new([Section::Firmware]);
     site.seen("n").fixed = Arc::from([fixed("firmware.bios", "its UpdateService is switched off")]);
     assert_eq!(blocked(&site.plan()), None);
     site.seen("n").fixed = Arc::from([fixed("bios.Turbo", "its BIOS has `Turbo` as read-only")]);
@@ -650,4 +653,115 @@ fn volumes_on_disks_that_stay_are_not_forecast_as_lost() {
     };
     assert_eq!(lost(false), ["emptyDir"]);
     assert_eq!(lost(true), ["emptyDir", "local volume"]);
+}
+
+/// A site of one node in a cluster, whose controller shows other time servers than are enforced.
+fn other_time_servers() -> PlanFixture {
+    let mut site = clustered(&["n"]);
+    let values = "{bmc: {ntp: [10.0.0.1]}, firmware: {bmc: {version: '7.0', apply: live}, bios: {version: '2.10'}}}";
+    enforce(&mut site, "n", Section::Firmware, values);
+    let field = ["none", "10.0.0.1"];
+    shows(&mut site, "n", Section::Firmware, "bmc.ntp", field);
+    site.seen("n").capabilities = [
+        Capability::Service,
+        Capability::ServiceLive,
+        Capability::Relabel,
+    ]
+    .into();
+    site
+}
+
+#[test]
+fn what_applies_while_the_machine_runs_is_set_without_a_drain_a_restart_and_a_permission() {
+    let mut site = other_time_servers();
+    let versions = ["6.0", "7.0"];
+    shows(&mut site, "n", Section::Firmware, "firmware.bmc", versions);
+    let plan = site.plan();
+    let change = &plan.changes[0];
+    assert_eq!(
+        (change.kind, change.rung, blocked(&plan)),
+        (ChangeKind::Service, Some(Rung::Live), None)
+    );
+    assert_eq!(kinds(&plan, "n"), "service-live");
+    let settings = steps_of(&plan, "n")[0].given().settings();
+    let names: Vec<&str> = settings.iter().map(|each| &*each.name).collect();
+    assert_eq!(names, ["bmc.ntp", "firmware.bmc"]);
+    assert!(
+        plan.steps.iter().all(|step| step.id.wave.is_none()),
+        "no wave"
+    );
+
+    // A policy that allows less holds it.
+    let policy = |site: &mut PlanFixture, most| {
+        site.guards.policy.disruption = DisruptionPolicy {
+            default: most,
+            by_class: BTreeMap::new(),
+        };
+    };
+    policy(&mut site, Rung::Record);
+    assert!(blocked(&site.plan()).is_some());
+    policy(&mut site, Rung::Live);
+
+    // With one value that needs a restart all of it is set by that.
+    let versions = ["2.9", "2.10"];
+    shows(&mut site, "n", Section::Firmware, "firmware.bios", versions);
+    let plan = site.plan();
+    assert_eq!(plan.changes[0].rung, Some(Rung::Restart));
+    assert!(blocked(&plan).is_some());
+    allowed(&mut site);
+    assert_eq!(
+        kinds(&site.plan(), "n"),
+        "drain service await-ready uncordon"
+    );
+}
+
+#[test]
+fn a_backend_that_sets_nothing_while_a_machine_runs_has_the_next_rung() {
+    let mut site = other_time_servers();
+    site.seen("n").capabilities = [Capability::Service].into();
+    let plan = site.plan();
+    assert_eq!(plan.changes[0].rung, Some(Rung::Restart));
+    assert!(blocked(&plan).is_some());
+}
+
+#[test]
+fn a_machine_comes_back_with_the_parts_that_it_has_and_the_checker_holds_both() {
+    let mut site = differing();
+    allowed(&mut site);
+    let parts = "{expect: {cpus: 2, memory_gib: 512}}";
+    enforce(&mut site, "n", Section::Expected, parts);
+    let memory = ["448", "512"];
+    shows(
+        &mut site,
+        "n",
+        Section::Expected,
+        "expect.memory_gib",
+        memory,
+    );
+    let mut plan = site.plan();
+    let service = |plan: &mut Plan| -> usize {
+        let mut steps = plan.steps.iter();
+        let kind = |step: &Step| step.id.kind.sets_hardware();
+        steps.position(kind).unwrap()
+    };
+    let at = service(&mut plan);
+    let kept = plan.steps[at].given().kept_parts();
+    let kept: Vec<&str> = kept.iter().map(|each| &*each.name).collect();
+    assert_eq!(kept, ["expect.cpus"], "what it lacks already is drift");
+    assert_eq!(site.checked(&plan), Vec::<String>::new());
+    plan.steps[at].give("kept_parts", serde_json::json!([]));
+    let found = site.checked(&plan);
+    let says = "does not have its machine come back with the parts that it has as expected";
+    assert!(found.iter().any(|each| each.contains(says)), "{found:?}");
+
+    // What needs a restart is not changed while the machine runs, whatever a plan says.
+    let site = other_time_servers();
+    let mut plan = site.plan();
+    let at = service(&mut plan);
+    assert_eq!(site.checked(&plan), Vec::<String>::new());
+    let bios = serde_json::json!([{"name": "firmware.bios", "value": "2.10"}]);
+    plan.steps[at].give("settings", bios);
+    let found = site.checked(&plan);
+    let says = "changes what needs a restart while its machine runs";
+    assert!(found.iter().any(|each| each.contains(says)), "{found:?}");
 }

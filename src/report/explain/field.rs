@@ -57,6 +57,9 @@ pub fn write_field(
     for allowed in &field.allowed {
         writeln!(out, "{}   {}", strong("Allowed"), Visible(allowed))?;
     }
+    if let Some(rung) = field.rung {
+        writeln!(out, "{}      {rung}", strong("Rung"))?;
+    }
     if let Some(example) = example {
         writeln!(out, "\n{} ({})", strong("Example"), Visible(&example.place))?;
         for line in example.text.lines() {

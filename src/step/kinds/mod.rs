@@ -31,6 +31,7 @@ mod rename;
 mod restore_node;
 mod rotate_bmc_password;
 mod service;
+mod service_live;
 mod set_maintenance;
 mod set_out_of_service;
 mod set_retired;
@@ -179,6 +180,7 @@ kinds! {
     unset_out_of_service: UnsetOutOfService(UnsetOutOfServiceParameters),
     restore_node: RestoreNode(RestoreNodeParameters),
     service: Service(ServiceParameters),
+    service_live: ServiceLive(ServiceLiveParameters),
     rotate_bmc_password: RotateBmcPassword,
     soak: Soak(SoakParameters),
     critical_check: CriticalCheck,
@@ -213,6 +215,12 @@ impl StepKind {
                 facts.stage,
                 KindStage::TearDown | KindStage::Prepare | KindStage::Deploy
             )
+    }
+
+    /// Whether it sets firmware and settings of a machine: what it has reached is told by a second reading alone.
+    #[must_use]
+    pub const fn sets_hardware(self) -> bool {
+        matches!(self, Self::Service | Self::ServiceLive)
     }
 
     /// Whether it writes a record and nothing else.

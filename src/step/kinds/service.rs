@@ -6,7 +6,7 @@ use super::facts::{
 use crate::design::{Rung, Section};
 use crate::record::{NodeRecord, Phase, Serviced};
 
-parameters!(ServiceParameters: Service { settings, runbook });
+parameters!(ServiceParameters: Service { settings, kept_parts, runbook });
 
 pub(super) const FACTS: Facts = Facts {
     name: "service",
@@ -27,7 +27,7 @@ pub(super) const FACTS: Facts = Facts {
 };
 
 /// The machine has the firmware and the settings of its design; the values before are kept for the way back.
-fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
+pub(super) fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
     record.serviced = Some(Box::new(Serviced {
         run: of.run.clone(),
         settings: of.settings.to_vec(),

@@ -78,6 +78,7 @@ impl Machine<'_> {
             Capability::Deploy,
             Capability::Clean,
             Capability::Retire,
+            Capability::ServiceLive,
         ]
         .into();
         if system.action("ComputerSystem.Reset").is_some() {

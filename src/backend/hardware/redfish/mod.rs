@@ -41,6 +41,7 @@ mod inventory;
 mod layout;
 mod machine;
 mod media;
+mod network_protocol;
 mod notes;
 mod password;
 mod power;
@@ -276,7 +277,7 @@ impl Redfish {
             (Ok(()), None) if order.step.id.kind == StepKind::Deploy => {
                 machine.probe_deploy(order, node).await
             }
-            (Ok(()), None) if order.step.id.kind == StepKind::Service => {
+            (Ok(()), None) if order.step.id.kind.sets_hardware() => {
                 machine.probe_service(order).await
             }
             (Ok(()), None) => machine.probe_once_only(order).await,
@@ -321,7 +322,7 @@ impl StepTarget for Machine<'_> {
             StepKind::Deploy => self.deploy(order, node).await,
             StepKind::Destroy => self.destroy(order, node).await,
             StepKind::Clean => self.clean(order, node).await,
-            StepKind::Service => self.service(order, node).await,
+            StepKind::Service | StepKind::ServiceLive => self.service(order, node).await,
             StepKind::RotateBmcPassword => self.rotate_password(order, node).await,
             _ => {
                 let message = format!("a management controller cannot do `{}`", order.step.id);
@@ -401,7 +402,7 @@ impl Driver for Redfish {
                 told.unwrap_or_else(|_| deploy::unknown(node))
             }
             StepKind::RotateBmcPassword => password::probe(self, order, node),
-            StepKind::Service => {
+            StepKind::Service | StepKind::ServiceLive => {
                 let told = self.probe_machine(node, order, None).await;
                 // What was begun is found again by its act: an update that runs is followed.
                 told.unwrap_or(match notes::states(&order.notes).is_empty() {
@@ -424,7 +425,7 @@ impl Driver for Redfish {
     async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<Probe> {
         match order.step.id.kind {
             StepKind::Deploy => {}
-            StepKind::Service => {
+            StepKind::Service | StepKind::ServiceLive => {
                 let unread = |why: &str| format!("how far its service is cannot be read: {why}");
                 let left = match self.probe_machine(node, order, None).await {
                     Ok(probe @ (Probe::Done | Probe::NotBegun)) => return Ok(probe),

@@ -1,4 +1,5 @@
-//! The service of a machine: updates of firmware, attributes of the BIOS and Secure Boot, one restart, and a second reading.
+//! The service of a machine: updates of firmware, attributes of the BIOS, Secure Boot and network services of the
+//! controller, one restart unless all of it applies while the machine runs, and a second reading.
 //!
 //! What a controller reports of an update is not believed: a task that ended well, that failed or that is not found any more
 //! tells only when to read again. Only values that are read after the restart count. If they are not as wanted, all is
@@ -12,6 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::machine::Machine;
+use super::network_protocol;
 use super::notes::{Before, Begun, Note, RequestState, state};
 use super::powered::{Power, power_of};
 use super::resource::Resource;
@@ -20,12 +22,13 @@ use super::task::TaskState;
 use super::time_of;
 use super::values::HardwareReading;
 use crate::backend::hardware::level::{Level, Twice, holds};
-use crate::backend::hardware::service::{TRIES, missing, settings, unchanged};
+use crate::backend::hardware::service::{TRIES, missing, next_rung, settings, unchanged, unmet};
 use crate::backend::hardware::terms::value_of;
 use crate::backend::http::plain;
 use crate::backend::{ActError, Order, Probe};
 use crate::design::{HardwareSetting, NodeDesign, Section};
-use crate::observed::FixedValue;
+use crate::observed::{FixedValue, shows};
+use crate::step::StepKind;
 
 /// How many settling times a task may stand still in a state in which it waits, until it counts as waiting for the restart.
 const STILL: u32 = 12;
@@ -45,6 +48,8 @@ enum Change {
         value: Value,
     },
     SecureBoot(bool),
+    /// Properties of the controller's NetworkProtocol.
+    Protocols(Map<String, Value>),
     Update {
         image: Arc<str>,
         component: Option<Component>,
@@ -97,6 +102,10 @@ impl HardwareReading {
         if name.starts_with("firmware.") {
             return self.update(node, name);
         }
+        if name.starts_with("bmc.") {
+            let protocols = self.protocols.as_ref();
+            return network_protocol::change(protocols, (name, wanted)).map(Change::Protocols);
+        }
         match (name, &self.secure_boot) {
             ("boot.secure_boot", Some(_)) => Ok(Change::SecureBoot(wanted == "true")),
             ("boot.secure_boot", None) => {
@@ -116,7 +125,8 @@ impl HardwareReading {
         let Some(action) = service.action("UpdateService.SimpleUpdate") else {
             return Err("its UpdateService fetches no images (no action SimpleUpdate)".to_owned());
         };
-        let Some(image) = node.firmware_terms(name).and_then(|terms| terms.image) else {
+        let terms = node.firmware_terms(name).unwrap_or_default();
+        let Some(image) = terms.image else {
             return Err("its Hardware document names no `image`".to_owned());
         };
         let image = image.url;
@@ -136,8 +146,13 @@ impl HardwareReading {
                 allowed.join(", ")
             ));
         }
-        best_time(&action.apply_times(), &UPDATE_TIMES)
+        let time = best_time(&action.apply_times(), &UPDATE_TIMES)
             .map_err(|times| format!("its controller applies updates only at: {times}"))?;
+        if terms.live && time == Some("OnReset") {
+            return Err(
+                "its controller applies updates only at: OnReset, and its Hardware document says `apply: live`".to_owned(),
+            );
+        }
         let own = match name {
             "firmware.bios" => Some(&self.system),
             "firmware.bmc" => Some(&self.manager),
@@ -190,7 +205,7 @@ impl Machine<'_> {
         mut reading: HardwareReading,
     ) -> Vec<FixedValue> {
         let mut designed = node.hardware(Section::Firmware);
-        designed.retain(|each| reading.seen.get(&each.name) != Some(&each.value));
+        designed.retain(|each| !shows(&reading.seen, &each.name, &each.value));
         if designed.is_empty() {
             return Vec::new();
         }
@@ -236,11 +251,14 @@ impl Machine<'_> {
         order: &Order,
         system: &Resource,
     ) -> Result<HardwareReading, ActError> {
-        let names: Vec<Arc<str>> = settings(order)
-            .iter()
-            .map(|each| each.name.clone())
-            .collect();
-        let mut reading = self.values_of(&names, system, None).await;
+        let kept = order.step.given().kept_parts().iter();
+        let names = settings(order).iter().chain(kept);
+        let names: Vec<Arc<str>> = names.map(|each| each.name.clone()).collect();
+        let drives = match names.iter().any(|name| **name == *"expect.drives") {
+            true => Some(self.drives(system).await?.len()),
+            false => None,
+        };
+        let mut reading = self.values_of(&names, system, drives).await;
         match reading.error.take() {
             Some(error) => Err(error),
             None => Ok(reading),
@@ -250,12 +268,13 @@ impl Machine<'_> {
     /// How far a service is: its values are read twice, and what its notes tell of a restart that is owed.
     pub(super) async fn probe_service(&self, order: &Order) -> Result<Probe, ActError> {
         let is_begun = !super::notes::states(&order.notes).is_empty();
-        let owes_restart = (1..=TRIES).any(|round| self.is_owed(order, round));
+        let restarts = order.step.id.kind == StepKind::Service;
+        let owes_restart = restarts && (1..=TRIES).any(|round| self.is_owed(order, round));
         let read = || async {
             let system = self.read_system().await?;
             let reading = self.read_settings(order, &system).await?;
-            let is_true = missing(settings(order), &reading.seen).is_empty();
-            Ok(is_true && power_of(&system) == Some(Power::On))
+            let is_true = unmet(order, &reading.seen).is_empty();
+            Ok(is_true && (!restarts || power_of(&system) == Some(Power::On)))
         };
         // One reading is none here, too: a run ends the step by what this answers.
         if !owes_restart && holds(true, self.backend.settings.settling, read).await? {
@@ -279,6 +298,7 @@ impl Machine<'_> {
     /// Brings the values of the step true, and reads them a second time.
     pub(super) async fn service(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
         let until = Instant::now() + time_of(order);
+        let restarts = order.step.id.kind == StepKind::Service;
         let mut reports = Vec::new();
         for round in 1..=TRIES {
             let restarted = state(&order.notes, &restart_of(round)) == RequestState::Done;
@@ -288,7 +308,9 @@ impl Machine<'_> {
                 if !tried.is_accepted {
                     continue;
                 }
-                self.restart(order, round).await?;
+                if restarts {
+                    self.restart(order, round).await?;
+                }
             }
             order.reporter.progress("reading all values again");
             let time = self.backend.settings.deploy.boot_time;
@@ -304,7 +326,8 @@ impl Machine<'_> {
         if left.is_empty() {
             return Ok(());
         }
-        self.refuse(&unchanged(TRIES, &left, &reports))
+        let next = next_rung(order, left.iter().map(|(setting, _)| &*setting.name));
+        self.refuse(&format!("{}{next}", unchanged(TRIES, &left, &reports)))
     }
 
     /// Asks for everything that is not as it should be, and follows the updates to their ends.
@@ -322,7 +345,7 @@ impl Machine<'_> {
         let names = missing.iter().map(|each| &*each.name);
         self.read_for_changes(names, &mut reading).await?;
         let mut attributes = Map::new();
-        let mut secure_boot = None;
+        let (mut secure_boot, mut protocols) = (None, Map::new());
         // All at once are judged before the first is asked for.
         let mut updates = Vec::new();
         for setting in missing {
@@ -335,6 +358,7 @@ impl Machine<'_> {
                     attributes.insert(name, value);
                 }
                 Ok(Change::SecureBoot(is_on)) => secure_boot = Some(is_on),
+                Ok(Change::Protocols(properties)) => protocols.extend(properties),
                 Ok(Change::Update { image, component }) => {
                     updates.push((setting, image, component))
                 }
@@ -348,7 +372,7 @@ impl Machine<'_> {
             self.update(order, &reading, update, until, &mut tried)
                 .await?;
         }
-        if !attributes.is_empty() || secure_boot.is_some() {
+        if !attributes.is_empty() || secure_boot.is_some() || !protocols.is_empty() {
             let note = Note::Asked {
                 what: Arc::from(set_of(round)),
                 before: Before::default(),
@@ -366,6 +390,15 @@ impl Machine<'_> {
                 self.changes();
                 self.controller.patch(resource, &body).await?;
             }
+            tried.is_accepted = true;
+        }
+        if let Some(shown) = reading.protocols.as_ref().filter(|_| !protocols.is_empty()) {
+            order
+                .reporter
+                .progress("setting network services of its controller");
+            self.changes();
+            let body = Value::Object(protocols);
+            self.controller.patch(&shown.resource, &body).await?;
             tried.is_accepted = true;
         }
         Ok(tried)
@@ -546,7 +579,7 @@ impl Machine<'_> {
             let is_over = Instant::now() >= until;
             match read.await {
                 Ok(reading) => {
-                    let missing = missing(settings(order), &reading.seen);
+                    let missing = unmet(order, &reading.seen);
                     // One reading is none: some show once what was asked for, and then what they have. So the first one
                     // that shows it is never the last, also if it is time.
                     let level = level.look(missing.is_empty());

@@ -10,6 +10,7 @@
 //! | `boot.order` | the system, and its boot options if it does not order them by aliases |
 //! | `raid.volumes` | the volumes of each storage |
 //! | `raid.hot_spares` | the drives |
+//! | `bmc.ntp`, `bmc.services_off` | the NetworkProtocol of the manager |
 //! | `boot.secure_boot` | the SecureBoot resource: what is in effect, if it shows that |
 //!
 //! So a subsystem costs a request only where a document names something of it. What a controller does not have, or does not
@@ -21,6 +22,7 @@ use serde_json::Value;
 
 use super::boot_order;
 use super::machine::Machine;
+use super::network_protocol::Protocols;
 use super::resource::Resource;
 use crate::backend::ActError;
 use crate::backend::hardware::provided::EVERYTHING;
@@ -34,6 +36,7 @@ pub(super) struct HardwareReading {
     pub(super) seen: HardwareSeen,
     pub(super) bios: Option<Resource>,
     pub(super) secure_boot: Option<Resource>,
+    pub(super) protocols: Option<Protocols>,
     pub(super) updates: Option<Updates>,
     /// The paths of the system and of its manager.
     pub(super) system: Option<Arc<str>>,
@@ -150,7 +153,7 @@ impl Machine<'_> {
             };
             put(&mut reading.seen, boot_order::NAME, order);
         }
-        if names("firmware.bmc")
+        if (names("firmware.bmc") || names("bmc."))
             && let Some(manager) = &reading.manager
         {
             let manager = self.controller.get(manager).await?;
@@ -160,6 +163,13 @@ impl Machine<'_> {
                 "firmware.bmc",
                 version.map(str::to_owned),
             );
+            if names("bmc.") {
+                reading.protocols = self.protocols(&manager).await?;
+                let shown = reading.protocols.as_ref().map(Protocols::shown);
+                for (name, value) in shown.into_iter().flatten() {
+                    put(&mut reading.seen, name, value);
+                }
+            }
         }
         let is_own = |name: &&Arc<str>| !matches!(&***name, "firmware.bios" | "firmware.bmc");
         let mut others = wanted.iter().filter(is_own);

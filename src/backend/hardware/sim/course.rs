@@ -13,6 +13,7 @@ use super::{
     Deployed, Effect, Machine, MemberRemoved, NodeRestored, Relabelled, Settings, Simulator, Stage,
     clean, etcd, machine, values,
 };
+use crate::backend::hardware::service::next_rung;
 use crate::backend::{ActError, Order};
 use crate::design::{ClusterName, NodeDesign};
 use crate::guard::api_servers_left;
@@ -45,7 +46,7 @@ pub(super) fn is_at_level(
         StepKind::Manage => machine.provision == ProvisionState::Manageable,
         StepKind::Provide => machine.provision == ProvisionState::Available,
         // What an update reports does not count, and what the machine shows does.
-        StepKind::Service => {
+        StepKind::Service | StepKind::ServiceLive => {
             machine.power == PowerState::On
                 && values::missing(&settings.hardware, order, &node.name, machine).is_none()
         }
@@ -151,7 +152,7 @@ pub(super) fn course_of(
             }
             Ok(course)
         }
-        StepKind::Service => {
+        StepKind::Service | StepKind::ServiceLive => {
             keep_api_server(simulator, change, order, node, machine)?;
             serviced(simulator, order, node, machine, (change.now, lasts, step))
         }
@@ -472,12 +473,25 @@ fn serviced(
     let update = values::course(rows, order, &node.name, is_first);
     if let Some(name) = update.refused {
         return permanent(format!(
-            "the controller of `{}` refuses `{name}` in place",
-            node.name
+            "the controller of `{}` refuses `{name}` in place{}",
+            node.name,
+            next_rung(order, [&*name].into_iter())
         ));
     }
     let later = u64::try_from(update.later.as_millis()).unwrap_or(u64::MAX);
     let lasts = lasts.saturating_add(later);
+    if order.step.id.kind == StepKind::ServiceLive {
+        let set = [update.firmware, update.settings].into_iter();
+        let set = set.filter(|values| !values.is_empty());
+        return Ok(Course {
+            stages: Vec::new(),
+            ends: Some(now.saturating_add(lasts)),
+            effects: set
+                .map(|values| Effect::HardwareSet(Box::new(values)))
+                .chain([Effect::Serviced])
+                .collect(),
+        });
+    }
     let at = |part: u64| now.saturating_add(lasts / 4 * part);
     let mut stages = Vec::new();
     if !update.firmware.is_empty() {

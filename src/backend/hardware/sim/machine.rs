@@ -247,7 +247,7 @@ impl Machine {
 pub(super) static OFFERED: LazyLock<Arc<[OfferedStep]>> =
     LazyLock::new(|| OWN_STEPS.map(OfferedStep::from).into());
 
-const CAPABILITIES: [Capability; 12] = [
+const CAPABILITIES: [Capability; 13] = [
     Capability::Power,
     Capability::Prepare,
     Capability::Deploy,
@@ -258,6 +258,7 @@ const CAPABILITIES: [Capability; 12] = [
     Capability::Retire,
     Capability::Relabel,
     Capability::Service,
+    Capability::ServiceLive,
     Capability::RotatePassword,
     Capability::Raid,
 ];

@@ -364,12 +364,14 @@ impl Hardware for Simulator {
     /// An update that runs continues without its run.
     fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<Probe, ActError>> {
         Box::pin(async move {
-            match (order.step.id.kind, self.tell_of(order)) {
-                (StepKind::Service, Probe::UnderWay | Probe::Ambiguous(_)) => {
+            if !order.step.id.kind.sets_hardware() {
+                return Ok(Probe::NotBegun);
+            }
+            match self.tell_of(order) {
+                Probe::UnderWay | Probe::Ambiguous(_) => {
                     Err(ActError::Permanent(Arc::from("its update continues")))
                 }
-                (StepKind::Service, probe) => Ok(probe),
-                _ => Ok(Probe::NotBegun),
+                probe @ (Probe::Done | Probe::NotBegun) => Ok(probe),
             }
         })
     }

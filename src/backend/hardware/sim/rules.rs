@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// From which states each kind of step may begin that is more than one verb; the others by the node's
 /// life ([`lifecycle::step`]), if they are a verb, else in any.
-const LEGAL: [(StepKind, &[ProvisionState]); 5] = [
+const LEGAL: [(StepKind, &[ProvisionState]); 6] = [
     (
         StepKind::Prepare,
         &[
@@ -38,6 +38,7 @@ const LEGAL: [(StepKind, &[ProvisionState]); 5] = [
     ),
     (StepKind::Relabel, &[ProvisionState::Active]),
     (StepKind::Service, &[ProvisionState::Active]),
+    (StepKind::ServiceLive, &[ProvisionState::Active]),
 ];
 
 /// For each kind of step the state while it is under way and the one after it failed; what is not
@@ -90,7 +91,11 @@ impl Machine {
         }
         if matches!(
             kind,
-            StepKind::Prepare | StepKind::Deploy | StepKind::Destroy | StepKind::Service
+            StepKind::Prepare
+                | StepKind::Deploy
+                | StepKind::Destroy
+                | StepKind::Service
+                | StepKind::ServiceLive
         ) && let Some(reason) = &self.maintenance
         {
             return Some(format!(

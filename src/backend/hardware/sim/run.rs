@@ -13,6 +13,7 @@ use super::{
     Answer, Effect, Fault, FaultOutcome, Kill, LedgerEntry, Machine, Operation, Simulator,
     StateError, etcd, is_simulated, pods, values, with_source,
 };
+use crate::backend::hardware::service::{next_rung, unchanged};
 use crate::backend::{ActError, Order, Probe, fence};
 use crate::design::{HardwareSetting, NodeDesign};
 use crate::remediation::Note;
@@ -117,7 +118,7 @@ impl Simulator {
             if under_way.is_some_and(|each| each.is(&order.run, &step)) {
                 Probe::UnderWay
             } else if is_at_level(&self.settings, &machine, order, node)
-                || kind != StepKind::Service && machine.ended(&order.run, &step) == Some(Ok(()))
+                || !kind.sets_hardware() && machine.ended(&order.run, &step) == Some(Ok(()))
                 || is_gone(order, &machine)
             {
                 Probe::Done
@@ -208,7 +209,7 @@ impl Simulator {
         let machine = change.machine(node)?;
         let kind = order.step.id.kind;
         let ended = match machine.ended(&order.run, &step) {
-            Some(Ok(())) if kind == StepKind::Service => self.second_reading(order, node, machine),
+            Some(Ok(())) if kind.sets_hardware() => self.second_reading(order, node, machine),
             Some(Ok(())) if answer_lost => {
                 let message = format!("the answer to `{step}` was lost");
                 Some(Err(ActError::Ambiguous(Arc::from(message))))
@@ -257,10 +258,17 @@ impl Simulator {
             return Some(Ok(()));
         };
         let step = order.step.id.to_string();
+        let last = match order.step.id.kind {
+            StepKind::ServiceLive => Effect::Serviced,
+            _ => Effect::PoweredOn,
+        };
         let is_try = |entry: &LedgerEntry| {
             let is_own = entry.run == order.run && *entry.step == *step;
-            is_own && !entry.on_the_way && entry.effect == Effect::PoweredOn
+            is_own && !entry.on_the_way && entry.effect == last
         };
+        if !values::wanted(order).contains(setting) {
+            return Some(permanent(unchanged(1, &[(setting, shown)], &[])));
+        }
         if machine.ledger.entries().filter(is_try).count() < UPDATE_TRIES {
             let HardwareSetting { name, value, .. } = setting;
             let text =
@@ -270,8 +278,10 @@ impl Simulator {
         }
         let shown = shown.as_deref().unwrap_or("nothing");
         Some(permanent(format!(
-            "the update of `{}` reported no failure, and its second reading shows {shown}, not {}",
-            setting.name, setting.value
+            "the update of `{}` reported no failure, and its second reading shows {shown}, not {}{}",
+            setting.name,
+            setting.value,
+            next_rung(order, [&*setting.name].into_iter())
         )))
     }
 

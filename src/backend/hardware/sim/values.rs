@@ -7,6 +7,7 @@
 //! | `task-vanishes` | the value changes, and the task that would report that is gone |
 //! | `controller-restarts` | the value changes; its controller restarts on the way, which takes `seconds` (60) longer |
 //! | `refused` | the controller refuses the value in place |
+//! | `part-lost` | the value changes, and the machine comes back with `lost` (`{expect.memory_gib: "192"}`) |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use super::duration::duration;
 use super::faults::Patterns;
 use super::machine::Machine;
 use crate::backend::Order;
+use crate::backend::hardware::service::unmet;
 use crate::backend::hardware::terms::Terms;
 use crate::design::{HardwareSetting, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
@@ -44,6 +46,8 @@ struct Update {
     name: Arc<str>,
     outcome: UpdateOutcome,
     delay: Duration,
+    /// The values that the machine has otherwise afterwards.
+    lost: HardwareSeen,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -54,6 +58,7 @@ pub(super) enum UpdateOutcome {
     TaskVanishes,
     ControllerRestarts,
     Refused,
+    PartLost,
 }
 
 #[derive(Deserialize)]
@@ -75,6 +80,8 @@ struct WrittenUpdate {
     name: Arc<str>,
     outcome: UpdateOutcome,
     seconds: Option<Marked<Seconds>>,
+    #[serde(default)]
+    lost: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 /// Reads the rows.
@@ -85,6 +92,7 @@ pub(super) fn read(written: Vec<WrittenHardware>) -> Result<Vec<HardwareRow>, Bo
                 name: update.name,
                 outcome: update.outcome,
                 delay: duration(update.seconds)?.unwrap_or(RESTART),
+                lost: update.lost,
             })
         });
         Ok(HardwareRow {
@@ -145,8 +153,7 @@ pub(super) fn missing<'o>(
     machine: &Machine,
 ) -> Option<(&'o HardwareSetting, Option<Arc<str>>)> {
     let values = of_machine(rows, node, machine);
-    let mut wanted = wanted(order).iter();
-    let setting = wanted.find(|each| values.get(&each.name) != Some(&each.value))?;
+    let setting = *unmet(order, &values).first()?;
     Some((setting, values.get(&setting.name).cloned()))
 }
 
@@ -176,12 +183,13 @@ pub(super) fn course(
         let mut of_node = rows.iter().filter(|row| row.nodes.fit(node));
         let update = of_node.find_map(|row| row.updates.iter().find(|each| each.name == *name));
         let mut takes = true;
-        match update.map(|update| (update.outcome, update.delay)) {
+        match update.map(|update| (update.outcome, update)) {
             Some((UpdateOutcome::Unchanged, _)) => takes = false,
             Some((UpdateOutcome::SecondTry, _)) => takes = !is_first,
             Some((UpdateOutcome::TaskVanishes, _)) => course.vanishes = true,
-            Some((UpdateOutcome::ControllerRestarts, delay)) => course.later += delay,
+            Some((UpdateOutcome::ControllerRestarts, update)) => course.later += update.delay,
             Some((UpdateOutcome::Refused, _)) => course.refused = Some(name.clone()),
+            Some((UpdateOutcome::PartLost, update)) => course.settings.extend(update.lost.clone()),
             None => {}
         }
         if takes {

@@ -545,18 +545,17 @@ impl State {
             system["Bios"] = link(format!("{SYSTEM}/Bios"));
             system["SecureBoot"] = link(format!("{SYSTEM}/SecureBoot"));
             system["Links"] = json!({"ManagedBy": [link("/redfish/v1/Managers/1")]});
-            let options = self
-                .values
-                .iter()
-                .find(|(path, _)| *path == "Systems/1/BootOptions");
+            let mut values = self.values.iter();
+            let options = values.find(|(path, _)| *path == "Systems/1/BootOptions");
             if let Some((_, options)) = options {
                 system["Boot"]["BootOptions"] = link(format!("{SYSTEM}/BootOptions"));
                 system["Boot"]["BootOrder"] = options["order"].clone();
             }
-            let console = self.values.iter().find(|(path, _)| *path == CONSOLE);
+            let console = self.values.iter().find(|each| each.0 == CONSOLE);
             system["SerialConsole"] = console.map_or(Value::Null, |(_, value)| value.clone());
             system["ProcessorSummary"] = json!({"Count": 2});
-            system["MemorySummary"] = json!({"TotalSystemMemoryGiB": 384});
+            let memory = self.hardware.as_ref().map_or(384, |own| own.memory_gib);
+            system["MemorySummary"] = json!({"TotalSystemMemoryGiB": memory});
         }
         if !self.log.is_empty() {
             system["LogServices"] = link(format!("{SYSTEM}/LogServices"));

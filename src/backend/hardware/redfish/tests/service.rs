@@ -373,3 +373,154 @@ async fn what_a_controller_has_taken_of_a_service_is_told_to_stay() {
     let (done, _) = order(Vec::new());
     assert_eq!(site.hardware.take_back(&done).await, Ok(Probe::Done));
 }
+
+const LIVE: &str = "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  mode: enforce\n  firmware:\n    \
+    NIC.1: {version: '22.5', apply: live, image: {url: 'http://images/NIC.1_22.5.bin'}}\n  \
+    bmc: {ntp: [10.0.0.1, 10.0.0.2], services_off: [ipmi, telnet]}\n";
+const NTP: (&str, &str) = ("bmc.ntp", "10.0.0.1, 10.0.0.2");
+const OFF: (&str, &str) = ("bmc.services_off", "ipmi, telnet");
+
+#[tokio::test(start_paused = true)]
+async fn settings_of_a_controller_are_set_while_its_machine_runs() {
+    let table = [
+        (Dealt::Well, true, 1),
+        (Dealt::Unchanged, false, 2),
+        (Dealt::SecondTry, true, 2),
+        (Dealt::LosesAnswer, true, 1),
+        (Dealt::Refused, false, 0),
+    ];
+    for (dealt, succeeds, times) in table {
+        let (bmc, _) = machine(|hardware| hardware.protocol_changes = dealt).await;
+        let site = opened(&(text_of(&bmc) + LIVE));
+        let seen = &site.see().await[0];
+        assert!(seen.capabilities.contains(Capability::ServiceLive));
+        let differs: Vec<(&str, &str)> = seen
+            .drift
+            .iter()
+            .map(|part| (&*part.field, &*part.observed))
+            .collect();
+        let shown = [
+            ("bmc.ntp", "off"),
+            ("bmc.services_off", "ftp, kvm, snmp, telnet"),
+            ("firmware.NIC.1", "21.0"),
+        ];
+        assert_eq!(differs, shown);
+        let parameters = of_settings(&[NTP, OFF]);
+        let attempt = async |notes| {
+            let parameters = Some(parameters.clone());
+            site.carried_out(StepKind::ServiceLive, parameters, notes)
+                .await
+        };
+        let mut ended = attempt(Vec::new()).await;
+        if matches!(ended, Err(ActError::Passing(_) | ActError::Ambiguous(_))) {
+            ended = attempt(Vec::new()).await;
+        }
+        assert_eq!(ended.is_ok(), succeeds, "{dealt:?}: {ended:?}");
+        assert_eq!(resets(&bmc), 0, "{dealt:?}: the machine runs");
+        let mut state = bmc.state();
+        let hardware = state.hardware();
+        let ntp = json!({"ProtocolEnabled": true, "NTPServers": ["10.0.0.1", "10.0.0.2"]});
+        let is_true = hardware.protocols["NTP"] == ntp
+            && hardware.protocols["IPMI"] == json!({"ProtocolEnabled": false});
+        assert_eq!(is_true, succeeds, "{dealt:?}");
+        assert_eq!(hardware.protocols["SSH"], json!({"ProtocolEnabled": true}));
+        assert_eq!(hardware.patched.len(), times, "{dealt:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn firmware_that_applies_at_once_is_changed_without_a_restart_or_names_the_next_rung() {
+    for (dealt, succeeds) in [(Dealt::Well, true), (Dealt::Unchanged, false)] {
+        let (bmc, _) = machine(|hardware| hardware.updates = dealt).await;
+        let site = opened(&(text_of(&bmc) + LIVE));
+        let parameters = Some(of_settings(&[NIC]));
+        let ended = site
+            .carried_out(StepKind::ServiceLive, parameters, Vec::new())
+            .await;
+        assert_eq!(ended.is_ok(), succeeds, "{dealt:?}: {ended:?}");
+        if let Err(error) = ended {
+            let next = "without `apply: live` in its Hardware document the next plan changes it with a restart";
+            assert!(error.to_string().ends_with(next), "{error}");
+        }
+        assert_eq!(resets(&bmc), 0, "{dealt:?}");
+    }
+    // What applies only at a restart is told when it is observed.
+    let (bmc, _) = machine(|_| ()).await;
+    let target = "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate";
+    bmc.state().hardware().service = json!({"Actions": {"#UpdateService.SimpleUpdate":
+        {"target": target, "@Redfish.OperationApplyTimeSupport": {"SupportedValues": ["OnReset"]}}}});
+    let site = opened(&(text_of(&bmc) + LIVE));
+    let seen = &site.see().await[0];
+    let reasons: Vec<&str> = seen.fixed.iter().map(|each| &*each.reason).collect();
+    let only = "its controller applies updates only at: OnReset, and its Hardware document says `apply: live`";
+    assert_eq!(reasons, [only]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_running_machine_that_is_killed_at_any_request_is_ended_by_the_next_process()
+{
+    let parameters = of_settings(&[NTP, OFF, NIC]);
+    let run = async |site: &Site, notes| {
+        let parameters = Some(parameters.clone());
+        site.carried_out(StepKind::ServiceLive, parameters, notes)
+            .await
+    };
+    let begun = async || {
+        let (bmc, _) = machine(|_| ()).await;
+        let site = opened(&(text_of(&bmc) + LIVE));
+        (bmc, site)
+    };
+    let (bmc, site) = begun().await;
+    run(&site, Vec::new()).await.unwrap();
+    let requests = bmc.server.received.lock().unwrap().len();
+    let case = async |killed_at: usize| {
+        let (bmc, site) = begun().await;
+        let order = |site: &Site, notes| {
+            site.order_with(StepKind::ServiceLive, Some(parameters.clone()), notes)
+        };
+        let (first, listener) = order(&site, Vec::new());
+        tokio::select! {
+            _ = site.hardware.act(&first) => {}
+            () = bmc.server.has_received(killed_at) => {}
+        }
+        let notes = notes_of(&listener);
+        // The process that is gone keeps nothing.
+        let site = opened(&(text_of(&bmc) + LIVE));
+        let (next, _) = order(&site, notes.clone());
+        if site.hardware.probe(&next).await != Probe::Done {
+            let ended = run(&site, notes).await;
+            ended.unwrap_or_else(|error| panic!("{killed_at}: {error}"));
+        }
+        let mut state = bmc.state();
+        let hardware = state.hardware();
+        assert_eq!(hardware.versions["NIC.1"], "22.5", "{killed_at}");
+        assert_eq!(hardware.protocols["NTP"]["ProtocolEnabled"], true);
+        assert!(hardware.asked.len() <= 2, "{killed_at}");
+        assert!(state.is_on, "{killed_at}");
+    };
+    let cases: Vec<usize> = (1..=requests).collect();
+    for some in cases.chunks(8) {
+        join_all(some.iter().map(|at| case(*at))).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_comes_back_with_a_part_less_fails_its_service_and_is_restarted_once() {
+    for (left, succeeds) in [(384, true), (352, false)] {
+        let (bmc, site) = machine(|hardware| hardware.memory_left_gib = left).await;
+        let mut parameters = of_settings(&[TURBO]);
+        parameters["kept_parts"] = json!([{"name": "expect.memory_gib", "value": "384"}]);
+        let ended = run(&site, &parameters, Vec::new()).await;
+        assert_eq!(ended.is_ok(), succeeds, "{left}: {ended:?}");
+        if let Err(error) = ended {
+            let says = "firmware and settings are as designed, and parts are missing: `expect.memory_gib` shows 352, before its \
+                        restart 384";
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        assert_eq!(resets(&bmc), 1, "{left}");
+        assert_eq!(bmc.state().hardware().attributes["Turbo"], "Enabled");
+        let (order, _) = site.order_with(StepKind::Service, Some(parameters), Vec::new());
+        let is_done = site.hardware.probe(&order).await == Probe::Done;
+        assert_eq!(is_done, succeeds, "{left}");
+    }
+}

@@ -145,6 +145,12 @@ pub(super) struct Hardware {
     pub(super) service: Value,
     /// The volumes of its storage.
     pub(super) storage: Storage,
+    /// The network services of the controller, and how changes of them are dealt with.
+    pub(super) protocols: Value,
+    pub(super) protocol_changes: Dealt,
+    /// Its memory, and that after the next restart.
+    pub(super) memory_gib: u64,
+    pub(super) memory_left_gib: u64,
     /// Bodies of the requests for updates, and of pending values.
     pub(super) asked: Vec<Value>,
     pub(super) patched: Vec<Value>,
@@ -172,6 +178,13 @@ impl Hardware {
             shows_pending: false,
             service: json!({}),
             storage: Storage::default(),
+            protocols: json!({
+                "NTP": {"ProtocolEnabled": false, "NTPServers": []},
+                "IPMI": {"ProtocolEnabled": true}, "SSH": {"ProtocolEnabled": true}, "HTTP": {"ProtocolEnabled": true},
+            }),
+            protocol_changes: Dealt::Well,
+            memory_gib: 384,
+            memory_left_gib: 384,
             asked: Vec::new(),
             patched: Vec::new(),
             pending: Map::new(),
@@ -184,6 +197,7 @@ impl Hardware {
     /// The machine was switched on: pending values and staged updates come about.
     pub(super) fn is_restarted(&mut self) {
         self.readings = Some(0);
+        self.memory_gib = self.memory_left_gib;
         self.storage.is_restarted();
         if let Some((report, truth)) = self.lie {
             if report == Report::Waits {
@@ -244,8 +258,17 @@ impl Hardware {
                 Reply::json(200, json!({"RegistryEntries": {"Attributes": [turbo]}}))
             }
             ("GET", ["Managers", "1"]) => {
-                Reply::json(200, json!({"FirmwareVersion": self.versions["bmc"]}))
+                let protocols = link("/redfish/v1/Managers/1/NetworkProtocol");
+                let version = &self.versions["bmc"];
+                Reply::json(
+                    200,
+                    json!({"FirmwareVersion": version, "NetworkProtocol": protocols}),
+                )
             }
+            ("GET", ["Managers", "1", "NetworkProtocol"]) => {
+                Reply::json(200, self.protocols.clone())
+            }
+            ("PATCH", ["Managers", "1", "NetworkProtocol"]) => self.set_protocols(received),
             ("GET", ["UpdateService"]) => {
                 let target = "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate";
                 let mut service = json!({
@@ -382,6 +405,29 @@ impl Hardware {
         let attributes = received.body["Attributes"].as_object();
         self.pending.extend(attributes.cloned().unwrap_or_default());
         Reply::json(204, Value::Null)
+    }
+
+    fn set_protocols(&mut self, received: &Received) -> Reply {
+        if self.protocol_changes == Dealt::Refused {
+            return refusal(400, "The property is read-only.");
+        }
+        self.patched.push(received.body.clone());
+        let takes = match self.protocol_changes {
+            Dealt::Unchanged => false,
+            Dealt::SecondTry => self.patched.len() > 1,
+            _ => true,
+        };
+        for (name, value) in received.body.as_object().into_iter().flatten() {
+            let own = self.protocols[name].as_object_mut();
+            let value = value.as_object().filter(|_| takes);
+            if let (Some(own), Some(value)) = (own, value) {
+                own.extend(value.clone());
+            }
+        }
+        match self.protocol_changes {
+            Dealt::LosesAnswer if self.patched.len() == 1 => Reply::Raw(Vec::new()),
+            _ => Reply::json(204, Value::Null),
+        }
     }
 
     /// The file names component and version: `http://host/bios_2.5.bin`.
