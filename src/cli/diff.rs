@@ -149,7 +149,7 @@ enum Side {
 /// Compares two revisions of several sites.
 fn several(context: &Context, command: &DiffCommand, scope: &Scope) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let sites = sites::find(context, &repository, scope)?;
+    let sites = sites::find(context, &repository, scope, command.after())?;
     let form = match command.format {
         DiffFormat::Text => DifferencesForm::Text(context.printer.out, command.full),
         DiffFormat::Json => DifferencesForm::Json,

@@ -93,7 +93,12 @@ pub(super) fn run(context: &Context, command: &PlanCommand, scope: &Scope) -> Re
     let plan_request = arguments.plan_request(context);
     let form = form(context, command, request, &plan_request)?;
     let repository = context.repository()?;
-    let found = sites::find(context, &repository, scope)?;
+    let found = sites::find(
+        context,
+        &repository,
+        scope,
+        command.rev.as_deref().unwrap_or("worktree"),
+    )?;
     let planning = Planning {
         client: OnceForAll::new(context),
         connection: arguments.remote.lasting_connection(&repository)?,

@@ -14,7 +14,7 @@ use crate::cli::value::{at_least_one, day, number, share_of_at_least_one};
 use crate::design::{Rung, Share, Ticket};
 use crate::guard::{split_words, words_of};
 use crate::plan::{Allowance, Options, Request};
-use crate::repository::{ProgramTimeout, REMOTE_COPIES, Repository};
+use crate::repository::{ProgramTimeout, Repository};
 use crate::run::Connection;
 use crate::site::{At, Depth, Detail, Location, Outside, Sandbox, Settings};
 use crate::workflow::{AS_APPLIED, Checkout, Failure, FailureKind, Observed, PlanRequest, follow};
@@ -183,12 +183,7 @@ fn gone_remote(repository: &Repository) -> Result<Option<String>, Failure> {
     if is_accepted || !repository.remotes()?.is_empty() {
         return Ok(None);
     }
-    let copies = repository.refs(REMOTE_COPIES)?;
-    let mut names = copies.keys().filter_map(|name| {
-        let rest = name.strip_prefix(REMOTE_COPIES)?.strip_prefix('/')?;
-        Some(rest.split('/').next()?.to_owned())
-    });
-    Ok(names.next())
+    Ok(repository.copied_remote()?)
 }
 
 fn timeout() -> ProgramTimeout {

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::report::sites::{Affected, AffectedFile, ReportedSite, SiteFailure};
 use crate::repository::Repository;
-use crate::workflow::{Scope, SiteOfMany, sites};
+use crate::workflow::{Checkout, Scope, SiteOfMany, sites};
 
 use super::context::Context;
 use super::{Failure, FailureKind};
@@ -31,11 +31,12 @@ impl SitesArguments {
     }
 }
 
-/// The sites that are meant.
+/// The sites that are meant, which are judged by the documents of a revision.
 pub(super) fn find<'a>(
     context: &Context,
     repository: &'a Repository,
     scope: &Scope,
+    revision: &str,
 ) -> Result<Vec<SiteOfMany<'a>>, Failure> {
     if let Some(site) = &context.site {
         let flag = match scope {
@@ -45,7 +46,14 @@ pub(super) fn find<'a>(
         let message = format!("`{flag}` is about several sites, and `--site {site}` about one");
         return Err(Failure::new(FailureKind::Usage, message).hint("leave one of them out"));
     }
-    sites(repository, scope, context.backends_from.as_deref())
+    let judged = match revision {
+        "worktree" | "committed" => repository.head()?,
+        // Each site has its own.
+        word if Checkout::is_of_site(word) => None,
+        // What it names is told where it is read.
+        word => repository.resolve(word).ok(),
+    };
+    sites(repository, scope, context.backends_from.as_deref(), judged)
 }
 
 /// A site as it is reported.

@@ -116,7 +116,7 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
 /// Validates several sites.
 fn several(context: &Context, arguments: &ValidateArguments, scope: &Scope) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let sites = sites::find(context, &repository, scope)?;
+    let sites = sites::find(context, &repository, scope, arguments.revision.word())?;
     let mut loader = Loader::new(&repository);
     let read = arguments.revision.read;
     let settings = read.settings(Depth::Checked, Detail::Warnings);

@@ -150,6 +150,11 @@ impl Repository {
         if is_document_name(below) && reached.is_file() && !is_output(&reached) {
             return refused("it is a document, which stays as it is; name another file");
         }
+        if is_document_name(below) && !reached.exists() {
+            return refused(
+                "it would be read as a document; name it otherwise, such as `site.plan`",
+            );
+        }
         Ok(())
     }
 

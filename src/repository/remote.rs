@@ -125,6 +125,20 @@ pub enum PushOutcome {
 }
 
 impl Repository {
+    /// The remote of which this clone has copies of refs, if there is one, also where it is not configured any more.
+    ///
+    /// # Errors
+    ///
+    /// The refs cannot be read.
+    pub fn copied_remote(&self) -> Result<Option<String>, Error> {
+        let copies = self.refs(REMOTE_COPIES)?;
+        let mut names = copies.keys().filter_map(|name| {
+            let rest = name.strip_prefix(REMOTE_COPIES)?.strip_prefix('/')?;
+            Some(rest.split('/').next()?.to_owned())
+        });
+        Ok(names.next())
+    }
+
     /// A remote by its name.
     ///
     /// # Errors

@@ -403,7 +403,8 @@ impl Error {
                 format!("`trueup apply --resume` resumes run {run} where it was interrupted")
             }
             Self::LockHeld { holder, .. } => format!(
-                "wait for it to end; if it is dead: `trueup apply --resume --take-over-dead`, or `trueup unlock {}`",
+                "wait for it to end; if it is dead, as on a host that is gone: `trueup apply --resume --take-over-dead`, or `trueup unlock {} \
+                 --take-over-dead`",
                 holder.run
             ),
             Self::Stale { .. } => "plan again, and review the differences".to_owned(),
@@ -433,7 +434,8 @@ impl Error {
             Self::Dirty { .. } => "commit them, then apply; what `.gitignore` names is added by `git add -f`".to_owned(),
             Self::Offline { .. } => "leave `--offline` away".to_owned(),
             Self::Unfinished { run, .. } => format!(
-                "resume it with `trueup apply --resume`, or abort it with `trueup abort {run}`"
+                "resume it with `trueup apply --resume`, with the flags that it was given where another clone began it, or abort it with \
+                 `trueup abort {run}`"
             ),
             Self::NothingInterrupted { .. } | Self::NoSuchRun { .. } | Self::Ended { .. } => {
                 "`trueup log` lists the runs".to_owned()

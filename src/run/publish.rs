@@ -11,7 +11,7 @@ use super::site_repository::SiteRepository;
 use super::tag;
 use crate::diagnostic::chain;
 use crate::record::{Checkpoint, RunRecord, State, Store};
-use crate::repository::{self, CommitId, PushOutcome, REMOTE_COPIES, RefUpdate, Signature};
+use crate::repository::{self, CommitId, PushOutcome, RefUpdate, Signature};
 
 /// How far the end of a run is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,31 +132,11 @@ impl SiteRepository<'_> {
         };
         if publication == Publication::Whole {
             self.forget_lock(end.lock)?;
-            self.remember_remote(end.state)?;
             if is_of_workers {
                 parts.forget();
             }
         }
         Ok((publication, end.state.clone()))
-    }
-
-    /// Keeps a copy of the first records that this clone publishes, as if they were fetched: it tells of their remote also if that
-    /// is removed from git's configuration.
-    fn remember_remote(&self, state: &State) -> Result<(), Error> {
-        let (Some(remote), Some(tip)) = (self.audience(), state.tip) else {
-            return Ok(());
-        };
-        let copy = format!("{REMOTE_COPIES}/{}/{}/state", remote.name(), self.name);
-        let writing = || error::repository(&self.name, "keep a copy of the published records");
-        let known = self.repository.read_ref(&copy).map_err(writing())?;
-        if known.is_some() {
-            return Ok(());
-        }
-        match self.repository.update_ref(&copy, None, tip.0) {
-            // Another process has written it.
-            Err(repository::Error::RefMoved { .. }) => Ok(()),
-            written => written.map_err(writing()),
-        }
     }
 
     /// Publishes a state that marks the tag as owed, and the release of the lock.

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use super::error::{self, Error};
 use super::files::RunFiles;
 use crate::design::{RunId, SiteName};
+use crate::diagnostic::chain;
 use crate::record::{ExchangeOutcome, NotReady, Place, Signing, State, Store};
-use crate::repository::{CommitId, Lock, PushOutcome, RefUpdate, Remote, Repository};
+use crate::repository::{
+    self, CommitId, Lock, PushOutcome, REMOTE_COPIES, RefUpdate, Remote, Repository,
+};
 
 /// How a run is connected to the site's other clones.
 #[derive(Clone, Debug)]
@@ -232,9 +235,43 @@ impl<'a> SiteRepository<'a> {
             .marker_beside(updates)
             .map_err(error::records("mark where the records are"))?;
         let updates: Vec<RefUpdate> = updates.iter().cloned().chain(marker).collect();
-        remote
+        let pushed = remote
             .push(&updates)
-            .map_err(error::repository(&self.name, "publish the records"))
+            .map_err(error::repository(&self.name, "publish the records"))?;
+        if pushed == PushOutcome::Published
+            && let Err(error) = self.remember(remote, &updates)
+        {
+            // They are published whatever becomes of the copy.
+            log::warn!(
+                "no copy of the published records is kept: {}",
+                chain(&error)
+            );
+        }
+        Ok(pushed)
+    }
+
+    /// Keeps a copy of the first records that this clone publishes, as if they were fetched: it tells of their remote also if that
+    /// is removed from git's configuration.
+    fn remember(
+        &self,
+        remote: &Remote<'_>,
+        updates: &[RefUpdate],
+    ) -> Result<(), repository::Error> {
+        let mut states = updates
+            .iter()
+            .filter(|update| update.name.ends_with("/state"));
+        let Some(tip) = states.find_map(|update| update.new) else {
+            return Ok(());
+        };
+        let copy = format!("{REMOTE_COPIES}/{}/{}/state", remote.name(), self.name);
+        if self.repository.read_ref(&copy)?.is_some() {
+            return Ok(());
+        }
+        match self.repository.update_ref(&copy, None, tip) {
+            // Another process has written it.
+            Err(repository::Error::RefMoved { .. }) => Ok(()),
+            written => written,
+        }
     }
 }
 

@@ -231,7 +231,9 @@ impl Left {
             Self::OnItsWayOut => "may be without its kubelet or its etcd member",
             Self::OutOfEtcd => "removed from its etcd cluster",
         };
-        format!("{node} is left cordoned and {out}; `trueup apply redeploy {node}` brings it back.")
+        format!(
+            "{node} is left cordoned and {out}; `trueup apply redeploy {node}` wipes it and brings it back."
+        )
     }
 }
 

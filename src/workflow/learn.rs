@@ -10,7 +10,7 @@ use super::{
 use crate::backend::{self, ActError, Backends, Console, Hardware as _};
 use crate::design::NodeDesign;
 use crate::diagnostic::nearest;
-use crate::observed::HardwareSeen;
+use crate::observed::LearnedHardware;
 use crate::record::Store;
 use crate::site::{At, Settings};
 use crate::telemetry::{Phase, Scope};
@@ -35,16 +35,22 @@ impl OneMachine<'_> {
     /// # Errors
     ///
     /// The documents have errors or no such node; its backend is not trusted, or does not show them.
-    pub fn learn(&self) -> Result<(Arc<NodeDesign>, HardwareSeen), Failure> {
-        let (design, kind, seen) = self.ask(async |backends, node| backends.learn(node).await)?;
-        if seen.is_empty() {
+    pub fn learn(&self) -> Result<(Arc<NodeDesign>, LearnedHardware), Failure> {
+        let (design, kind, learned) =
+            self.ask(async |backends, node| backends.learn(node).await)?;
+        if learned.seen.is_empty() {
             let node = self.node;
-            let text = format!("node `{node}` shows no firmware, settings or parts over `{kind}`");
+            let mut text =
+                format!("node `{node}` shows no firmware, settings or parts over `{kind}`");
+            for why in &learned.unread {
+                text.push_str("; ");
+                text.push_str(why);
+            }
             let hint =
                 "see docs/firmware.md for what each backend shows of a machine, and from where";
             return Err(Failure::error(text).hint(hint));
         }
-        Ok((design, seen))
+        Ok((design, learned))
     }
 
     /// The program that shows the serial console of the machine, once that was proven to be the one that is meant.

@@ -48,7 +48,7 @@ pub(super) fn sharing<'p>(
     checkout: &Checkout<'_>,
     paths: impl Iterator<Item = &'p Arc<str>> + Clone,
 ) -> Vec<String> {
-    let found = sites(checkout.repository, &Scope::All, None).unwrap_or_default();
+    let found = sites(checkout.repository, &Scope::All, None, None).unwrap_or_default();
     let own = &checkout.location.definition;
     let others = found.into_iter().filter(|site| site.definition != *own);
     let mut names: Vec<String> = others
@@ -71,7 +71,7 @@ pub(super) fn neighbours<'a>(
     loader: &mut Loader<'a>,
     fields: &BTreeSet<(Section, Vec<Arc<str>>)>,
 ) -> Vec<Neighbour> {
-    let found = sites(checkout.repository, &Scope::All, None).unwrap_or_default();
+    let found = sites(checkout.repository, &Scope::All, None, None).unwrap_or_default();
     let own = &checkout.location.definition;
     let others: Vec<_> = found
         .into_iter()

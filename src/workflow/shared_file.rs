@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::{Failure, FailureKind};
-use crate::repository::{self, CommitId, NewCommit, PushOutcome, RefUpdate, Repository, Signature};
+use crate::repository::{
+    self, CommitId, NewCommit, PushOutcome, REMOTE_COPIES, RefUpdate, Repository, Signature,
+};
 use crate::run::Connection;
 
 /// How often it is asked again for a ref that moves at that instant.
@@ -42,7 +44,7 @@ impl SharedFile<'_> {
 
     /// The copy of the ref of a remote in this clone.
     fn copy(&self, remote: &str) -> String {
-        format!("refs/trueup-remotes/{remote}/{}", self.below)
+        format!("{REMOTE_COPIES}/{remote}/{}", self.below)
     }
 
     /// Reads it: at the remote, or in this clone of a repository without one, or with one that is not to be asked; `None`: there
@@ -56,8 +58,10 @@ impl SharedFile<'_> {
             Connection::Alone => self.repository.read_ref(&self.ref_name()?)?,
             Connection::Offline => {
                 let remote = self.repository.default_remote().ok().flatten();
-                let remote = remote.unwrap_or_default();
-                self.repository.read_ref(&self.copy(&remote))?
+                match remote.map_or_else(|| self.repository.copied_remote(), |own| Ok(Some(own)))? {
+                    Some(remote) => self.repository.read_ref(&self.copy(&remote))?,
+                    None => None,
+                }
             }
             Connection::Shared { remote, .. } => {
                 let (name, copy) = (self.ref_name()?, self.copy(remote.name()));

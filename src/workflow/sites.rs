@@ -64,7 +64,8 @@ pub struct Touched {
     pub number: usize,
 }
 
-/// The sites that are meant, sorted by name; `backends_from`: as [`Checkout::find`] has it.
+/// The sites that are meant, sorted by name; `backends_from`: as [`Checkout::find`] has it; `judged`: the commit whose documents
+/// they are judged by, which has to have the commits of the range.
 ///
 /// # Errors
 ///
@@ -73,11 +74,25 @@ pub fn sites<'a>(
     repository: &'a Repository,
     scope: &Scope,
     backends_from: Option<&str>,
+    judged: Option<CommitId>,
 ) -> Result<Vec<SiteOfMany<'a>>, Failure> {
     let found = locate_all(repository, At::Worktree)?;
     let reasons = match scope {
         Scope::All => None,
-        Scope::AffectedBy(range) => Some(Range::parse(repository, range)?.reasons(&found)?),
+        Scope::AffectedBy(text) => {
+            let range = Range::parse(repository, text)?;
+            if let Some(judged) = judged.filter(|_| range.name.is_none())
+                && !repository.is_ancestor(range.to, judged)?
+            {
+                let (end, judged) = (range.to.short(), judged.short());
+                let message = format!(
+                    "`--affected-by {text}` ends at {end}, which is no part of {judged}: its sites would be judged without these commits"
+                );
+                let hint = format!("`git switch --detach {end}` first, or `--rev {end}`");
+                return Err(Failure::new(FailureKind::Usage, message).hint(hint));
+            }
+            Some(range.reasons(&found)?)
+        }
     };
     let mut reasons = reasons.map(Vec::into_iter);
     let sites = found.into_iter().filter_map(|found| {

@@ -140,7 +140,7 @@ fn former_sites<'n>(
         return Ok(Vec::new());
     }
     // What cannot be read of others keeps no site from its plan.
-    let Ok(defined) = sites(repository, &Scope::All, None) else {
+    let Ok(defined) = sites(repository, &Scope::All, None, None) else {
         return Ok(Vec::new());
     };
     let defined: BTreeSet<String> = defined.into_iter().map(|site| site.name).collect();

@@ -360,6 +360,7 @@ fn what_is_written_by_name_replaces_no_document_and_nothing_of_git() {
             "git tracks this file",
         ),
         (&["bundle", "-o", "nodes.yaml"], "git tracks this file"),
+        (&["plan", "-o", "saved.yaml"], "read as a document"),
         (&["bundle", "-o", ".git/HEAD"], "git's own folder"),
         (&["plan", "-o", ".git/config"], "git's own folder"),
     ] {

@@ -472,6 +472,27 @@ fn a_range_that_names_no_commits_is_refused() {
 }
 
 #[test]
+fn a_range_that_ends_outside_of_what_is_judged_is_refused_and_names_the_way() {
+    let fixture = generated(2);
+    fixture
+        .checkout
+        .git(&["switch", "--quiet", "-c", "feature"]);
+    fixture.checkout.write("global/note.yaml", "---\n");
+    fixture.checkout.commit("A change of all");
+    fixture.checkout.git(&["switch", "--quiet", "main"]);
+    let range = "--affected-by=main..feature";
+    for command in ["validate", "plan"] {
+        fixture
+            .run(&[command, range])
+            .with(64)
+            .saying("its sites would be judged without these commits");
+    }
+    fixture
+        .run(&["validate", range, "--rev", "feature"])
+        .with(0);
+}
+
+#[test]
 fn a_shallow_clone_is_named_where_its_history_does_not_reach_the_range() {
     let fixture = generated(2);
     for number in 0..4 {

@@ -51,7 +51,7 @@ pub(in crate::serve) fn site_views(shared: &Shared) -> Result<Vec<SiteListed>, F
             revision: action.revision.to_string(),
         })
     };
-    let listed = find(&repository, &Scope::All, None)?
+    let listed = find(&repository, &Scope::All, None, None)?
         .into_iter()
         .map(|site| {
             let state: Result<SiteState, Failure> = site.checkout.and_then(|checkout| {

@@ -64,7 +64,7 @@ impl Gate {
             return Ok(Err("the plan makes guards weaker".to_owned()));
         }
         if !plan.guards.exceeded.is_empty() {
-            let why = "the plan reaches more than Policy `blast_radius` lets one commit reach";
+            let why = "the plan reaches more than Policy `blast_radius` lets one plan reach";
             return Ok(Err(why.to_owned()));
         }
         let unapproved = self.unapproved_runs(approving)?;

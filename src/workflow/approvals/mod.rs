@@ -215,6 +215,21 @@ impl Gate {
         Ok(assessment)
     }
 
+    /// Why nothing could be approved any more once the documents of a plan are in force.
+    fn void_of(&self, plan: &Plan) -> Vec<Arc<str>> {
+        if !matches!(plan.request.action, Action::Update | Action::Guards) {
+            return Vec::new();
+        }
+        let void = self.void.iter().map(|void| {
+            let (path, why) = (&void.path, &void.why);
+            Arc::from(format!(
+                "the allowed signers of the documents (`{path}`): {why}"
+            ))
+        });
+        let unmet = self.unmet.iter().map(|each| Arc::from(&**each));
+        void.chain(unmet).collect()
+    }
+
     /// The approvals of a plan, as it shows them.
     ///
     /// # Errors
@@ -222,6 +237,7 @@ impl Gate {
     /// As [`Gate::assess`].
     pub fn approvals(&self, approving: Approving<'_>, plan: &Plan) -> Result<Approvals, Failure> {
         let mut shown = self.assess(approving, plan, plan, None)?.shown;
+        shown.void = self.void_of(plan);
         if shown.is_missing_any() && plan.options.break_glass.is_some() {
             shown.break_glass = Some(self.break_glass_outlook(approving, plan)?);
         }
@@ -241,19 +257,12 @@ impl Gate {
         reviewed: &Plan,
         own: Option<&RunRecord>,
     ) -> Result<Clearance, Failure> {
-        let puts_in_force = matches!(plan.request.action, Action::Update | Action::Guards);
-        if let (true, Some(void)) = (puts_in_force, &self.void) {
-            let text = format!(
-                "with the allowed signers of the documents (`{}`) nothing could be approved any more: {}",
-                void.path, void.why
-            );
-            return Err(Failure::new(FailureKind::Guard, text));
-        }
-        if puts_in_force && !self.unmet.is_empty() {
-            let text = "the allowed signers of the documents cannot meet their rules about approvals, so that nothing could be approved any more:";
+        let void = self.void_of(plan);
+        if !void.is_empty() {
+            let text = "once these documents are in force, nothing could be approved any more:";
             return Err(Failure::new(FailureKind::Guard, text)
-                .details(self.unmet.iter().cloned())
-                .hint("add the keys of these people to the allowed signers, or ask for fewer"));
+                .details(void.iter().map(ToString::to_string))
+                .hint("commit allowed signers with the keys of those who are to approve, or ask for fewer signatures"));
         }
         let assessment = self.assess(approving, plan, reviewed, own)?;
         // An approval is spent by the records that are published, and a run without approvals is known by them.
@@ -348,10 +357,10 @@ fn loosens(plan: &Plan) -> Failure {
         .hint_if((!plan.guards.forbid("allow-loosening")).then(|| flag.to_owned()))
 }
 
-/// The failure of a plan that reaches more than the policy lets one commit reach, if no rule has an approval lift that.
+/// The failure of a plan that reaches more than the policy lets one plan reach, if no rule has an approval lift that.
 fn reaches_too_far(plan: &Plan) -> Failure {
     let lines = plan.guards.exceeded.iter().map(ToString::to_string);
-    let text = "the plan reaches more than Policy `blast_radius` lets one commit reach:";
+    let text = "the plan reaches more than Policy `blast_radius` lets one plan reach:";
     Failure::new(FailureKind::Guard, text)
         .details(lines)
         .hint("narrow it by `--target`, and apply it part by part")

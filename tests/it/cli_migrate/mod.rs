@@ -277,6 +277,22 @@ fn there_is_nothing_to_move_without_a_branch_or_a_remote() {
 }
 
 #[test]
+fn a_clone_knows_the_remote_that_it_had_however_its_records_came_there() {
+    let fixture = Fixture::of(Checkout::new(), "edge");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/edge");
+    copy_folder(&folder, fixture.checkout.path());
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    // What was recorded before there was a remote is published by the next command.
+    let (fixture, _origin) = shared(fixture);
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture.checkout.git(&["remote", "remove", "origin"]);
+    let gone = "which this clone does not have any more";
+    redeploy(&fixture, &[]).with(64).saying(gone);
+    fixture.run(&["plan", "--offline"]).with(0);
+}
+
+#[test]
 fn a_site_whose_first_run_writes_to_the_branch_is_not_taken_for_a_new_one() {
     let (first, origin) = applied();
     for name in [OWN, "refs/tags/site-action-success/edge"] {
