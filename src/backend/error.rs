@@ -42,7 +42,8 @@ impl Error {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::NoBackends => Some(
-                "add a document of the schema `trueup/Backends/v1` with `data: {hardware: {kind: sim}}`",
+                "add a document with `schema: trueup/Backends/v1`, `metadata: {name: backends}` and `data: {hardware: {kind: KIND}}`, where `sim` \
+                 means simulated machines; if the site had one, `git log --diff-filter=D --name-only` tells what deleted it",
             ),
             Self::Settings(diagnostic) => diagnostic.hint.as_deref(),
             Self::Untrusted(_) => None,

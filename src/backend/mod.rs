@@ -34,7 +34,7 @@ use std::sync::Arc;
 use crate::design::{ClusterName, NodeDesign, NodeName};
 use crate::lifecycle::PowerState;
 use crate::observed::{
-    ClusterFacts, ClusterNode, EtcdSeen, Fact, HardwareSeen, ListedMachine, ObservedNodes,
+    ClusterFacts, ClusterNode, EtcdSeen, Fact, LearnedHardware, ListedMachine, ObservedNodes,
     ObservedPods, RemediationSeen,
 };
 use crate::step::StepKind;
@@ -129,7 +129,10 @@ pub trait Hardware: Send + Sync {
     /// # Errors
     ///
     /// They cannot be read.
-    fn learn<'a>(&'a self, _node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
+    fn learn<'a>(
+        &'a self,
+        _node: &'a NodeDesign,
+    ) -> Pending<'a, Result<LearnedHardware, ActError>> {
         let text = "this backend does not show firmware and settings of its machines";
         Box::pin(std::future::ready(Err(ActError::Permanent(text.into()))))
     }

@@ -14,7 +14,7 @@ use crate::guard::Guarded;
 use crate::identity::{Proof, Registry, Verdict};
 use crate::lifecycle::PowerState;
 use crate::observed::{
-    Capability, ClusterNode, Fact, HardwareSeen, Inventory, InventoryMachine, Observations,
+    Capability, ClusterNode, Fact, Inventory, InventoryMachine, LearnedHardware, Observations,
     ObservedNode, ObservedNodes,
 };
 use crate::step::{Actor, StepKind};
@@ -277,7 +277,7 @@ impl Hardware for Backends {
         Box::pin(async move { self.see(nodes, Look::default(), None).await.nodes })
     }
 
-    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
+    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<LearnedHardware, ActError>> {
         self.hardware.learn(node)
     }
 

@@ -1,4 +1,4 @@
-//! How much one commit reaches, counted again.
+//! How much one plan reaches, counted again.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::rule::Found;
 use super::view::View;
 use crate::plan::Action;
 
-/// A plan of the documents that reaches more than the policy lets one commit reach is shown with that.
+/// A plan of the documents that reaches more than the policy lets one plan reach is shown with that.
 pub(super) fn radius(view: &View<'_>, found: &mut Found<'_, '_>) {
     let Some(guards) = view.guards() else { return };
     let plan = view.plan;

@@ -248,7 +248,7 @@ pub(super) fn parse<'w>(
     Ok(Some((action, rest)))
 }
 
-const RESTARTS: &str = "`trueup apply power off NODE` and `trueup apply power on NODE` restart it, and `trueup apply remediate NODE` brings a failed one back";
+const RESTARTS: &str = "`trueup apply drain NODE`, `power off NODE`, `power on NODE` and `uncordon NODE` restart it, and `trueup apply remediate NODE` brings a failed one back";
 
 /// Actions of other tools, and what does the same here.
 const FOREIGN: [(&str, &str); 7] = [

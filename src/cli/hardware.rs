@@ -6,6 +6,7 @@ use super::Failure;
 use super::context::Context;
 use super::revision::ReadArguments;
 use crate::adopt::hardware_document;
+use crate::report::Visible;
 use crate::site::{Depth, Detail};
 use crate::workflow::OneMachine;
 
@@ -43,8 +44,11 @@ pub(super) fn run(context: &Context, command: &HardwareCommand) -> Result<u8, Fa
         settings,
         node: &command.node,
     };
-    let (node, seen) = machine.learn()?;
-    let text = hardware_document(&node, command.name.as_deref(), &seen);
+    let (node, learned) = machine.learn()?;
+    let text = hardware_document(&node, command.name.as_deref(), &learned.seen);
     context.printer.print(&text)?;
+    for why in &learned.unread {
+        context.printer.tell(&format!("warning: {}", Visible(why)));
+    }
     Ok(0)
 }

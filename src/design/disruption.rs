@@ -1,5 +1,5 @@
 //! How far a change of the documents may go with a machine in service before a flag has to allow it, and how many machines
-//! one commit may reach.
+//! one plan may reach.
 
 use std::collections::BTreeMap;
 

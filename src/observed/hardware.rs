@@ -9,6 +9,15 @@ use crate::design::{HardwareValue, NodeDesign, Section};
 /// The values that a controller shows, by the names that Hardware documents have for them (`firmware.bios`).
 pub type HardwareSeen = BTreeMap<Arc<str>, Arc<str>>;
 
+/// The values of a machine that others can have, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LearnedHardware {
+    /// Those that were read.
+    pub seen: HardwareSeen,
+    /// Why others could not be read.
+    pub unread: Vec<Arc<str>>,
+}
+
 /// Whether a machine shows a value as it is designed. Of network services that are to be off, others may be off, too.
 #[must_use]
 pub fn shows(seen: &HardwareSeen, name: &str, designed: &str) -> bool {

@@ -30,7 +30,7 @@ pub use cluster::{
     Attachment, BlockedBudget, ClusterFacts, ClusterNode, EtcdAlarm, EtcdAnswer, EtcdMemberSeen,
     EtcdSeen, LocalData, MissingRight, NodePods, PodName,
 };
-pub use hardware::{HardwareSeen, shows};
+pub use hardware::{HardwareSeen, LearnedHardware, shows};
 pub use inventory::{Inventory, InventoryMachine, ListedMachine};
 pub use labels::Labels;
 pub use snapshot::{Error, LARGEST, read, write};

@@ -28,6 +28,9 @@ pub struct Approvals {
     /// Whether it may begin without those that are missing, if it asks to (`--break-glass`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub break_glass: Option<BreakGlassOutlook>,
+    /// Why nothing could be approved any more once its documents are in force.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub void: Vec<Arc<str>>,
 }
 
 /// Whether a plan may begin without the approvals that are missing.
@@ -185,7 +188,7 @@ impl Approvals {
     /// Whether the plan needs none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.needed.is_empty()
+        self.needed.is_empty() && self.void.is_empty()
     }
 
     /// Whether a signature is missing.

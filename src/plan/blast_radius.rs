@@ -1,4 +1,4 @@
-//! How much a plan of the documents reaches, against the most that the policy lets one commit reach.
+//! How much a plan of the documents reaches, against the most that the policy lets one plan reach.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -28,7 +28,7 @@ pub struct PlanGuards {
     /// The guards that become weaker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loosened: Vec<Loosened>,
-    /// The limits on what one commit reaches that it exceeds.
+    /// The limits on what one plan reaches that it exceeds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exceeded: Vec<Exceeded>,
     /// The limits on machines out of service that its run holds: a machine that does not come back keeps its place.

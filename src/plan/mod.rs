@@ -653,7 +653,7 @@ impl Plan {
         loosened.next().is_some() && self.approvals.is_empty() && !self.options.allow_loosening
     }
 
-    /// Whether it is refused since it reaches more than the policy lets one commit reach, and no approval can lift that.
+    /// Whether it is refused since it reaches more than the policy lets one plan reach, and no approval can lift that.
     #[must_use]
     pub fn is_refused_for_reach(&self) -> bool {
         !self.guards.exceeded.is_empty() && self.approvals.is_empty()

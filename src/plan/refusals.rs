@@ -163,6 +163,11 @@ impl Plan {
                 None,
             ),
             (
+                self.void_approvals(),
+                "the author of the change, by a commit",
+                None,
+            ),
+            (
                 self.missing_approvals(),
                 "those who may approve, by a signature of the saved plan (`trueup plan -o FILE`)",
                 Some(APPROVE.to_owned()),
@@ -205,7 +210,7 @@ impl Plan {
         let exceeded: Vec<String> = exceeded.collect();
         self.is_refused_for_reach().then(|| {
             format!(
-                "it reaches more than Policy `blast_radius` lets one commit reach: {}",
+                "it reaches more than Policy `blast_radius` lets one plan reach: {}",
                 exceeded.join("; ")
             )
         })
@@ -224,6 +229,12 @@ impl Plan {
         let rules = rules.join("; ");
         self.is_denied()
             .then(|| format!("rules of the site deny it: {rules}"))
+    }
+
+    fn void_approvals(&self) -> Option<String> {
+        let void = &self.approvals.void;
+        (!void.is_empty())
+            .then(|| format!("nothing could be approved any more: {}", void.join("; ")))
     }
 
     fn missing_approvals(&self) -> Option<String> {

@@ -143,6 +143,7 @@ impl<'a> Rules<'a> {
                 item.block(&why, None);
             }
         }
+        show_observed(&mut item, &settings);
         let of = |each: &HardwareSetting| after.setting_rung(&each.name);
         let able = machine.is_some_and(|each| each.capabilities.contains(Capability::ServiceLive));
         let is_live = able && settings.iter().map(of).all(|rung| rung == Rung::Live);
@@ -250,6 +251,18 @@ pub(super) fn left_cordoned(subject: &Subject<'_>) -> bool {
     let run = subject.record.and_then(|record| record.cordoned.as_ref());
     let is_ours = run.is_some_and(|run| node.cordoned_by.as_deref() == Some(run.as_str()));
     is_ours && node.unschedulable
+}
+
+/// Shows what is set with the value that the machine has, whatever its documents had before.
+fn show_observed(item: &mut Item<'_>, settings: &[HardwareSetting]) {
+    let fields = item.change.fields.iter_mut();
+    for field in fields.filter(|field| field.section == Section::Firmware) {
+        let name = field.path.strip_suffix(".version").unwrap_or(&field.path);
+        if let Some(setting) = settings.iter().find(|each| *each.name == *name) {
+            field.before.clone_from(&setting.before);
+            field.after = Some(setting.value.clone());
+        }
+    }
 }
 
 /// The parts that a machine is expected to have, and is not known to lack: it is to come back with them.

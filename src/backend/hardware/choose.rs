@@ -24,7 +24,7 @@ use crate::document::Node;
 use crate::guard::Guarded;
 use crate::lifecycle::PowerState;
 use crate::observed::{
-    Fact, HardwareSeen, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen,
+    Fact, LearnedHardware, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen,
 };
 use crate::step::StepKind;
 
@@ -273,7 +273,7 @@ impl Hardware for Routes {
         })
     }
 
-    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
+    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<LearnedHardware, ActError>> {
         match self.of(node) {
             Some(backend) => self.opened[backend].learn(node),
             None => Box::pin(async { Err(ActError::Permanent(Arc::from(NO_BACKEND))) }),

@@ -18,7 +18,7 @@ use crate::design::{NodeDesign, NodeName};
 use crate::identity::Registry;
 use crate::lifecycle::PowerState;
 use crate::observed::{
-    Fact, HardwareSeen, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen,
+    Fact, LearnedHardware, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen,
 };
 use crate::step::StepKind;
 
@@ -47,7 +47,7 @@ pub(super) trait Driver: Send + Sync {
     fn learn_machine(
         &self,
         _node: &NodeDesign,
-    ) -> impl Future<Output = Result<HardwareSeen>> + Send {
+    ) -> impl Future<Output = Result<LearnedHardware>> + Send {
         let text = "this backend does not show firmware and settings of its machines";
         std::future::ready(Err(ActError::Permanent(text.into())))
     }
@@ -176,7 +176,7 @@ impl<D: Driver> Hardware for D {
         Box::pin(self.list_machines())
     }
 
-    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen>> {
+    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<LearnedHardware>> {
         Box::pin(self.learn_machine(node))
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::terms::{Terms, value_of};
 use crate::design::{NodeDesign, Section};
-use crate::observed::{FixedValue, HardwareSeen, shows};
+use crate::observed::{FixedValue, HardwareSeen, LearnedHardware, shows};
 
 /// Names by which all values are read.
 pub(super) const EVERYTHING: [&str; 8] = [
@@ -54,8 +54,11 @@ impl Provided {
     }
 
     /// The values that other machines can have, too.
-    pub(super) fn learned(self) -> HardwareSeen {
-        self.terms.learned(self.seen)
+    pub(super) fn learned(self) -> LearnedHardware {
+        LearnedHardware {
+            seen: self.terms.learned(self.seen),
+            unread: self.unread.into_iter().collect(),
+        }
     }
 
     /// Takes in the version of a component.

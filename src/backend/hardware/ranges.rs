@@ -22,7 +22,7 @@ use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::lifecycle::PowerState;
 use crate::observed::{
-    Fact, HardwareSeen, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen,
+    Fact, LearnedHardware, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen,
 };
 
 /// Most controllers that are looked for: a `/20`, which takes minutes where most addresses do not answer.
@@ -253,7 +253,7 @@ impl Hardware for Ranged {
         }
     }
 
-    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
+    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<LearnedHardware, ActError>> {
         match self.refusal(node) {
             Some(reason) => Box::pin(std::future::ready(Err(ActError::Permanent(Arc::from(
                 reason,

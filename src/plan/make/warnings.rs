@@ -374,7 +374,7 @@ impl<'a> Notes<'a> {
         );
         about(
             &self.ungrouped,
-            "are selected by no deployment group, and are left alone",
+            "are selected by no deployment group, and are neither built nor torn down",
         );
         about(
             &self.unwiped,

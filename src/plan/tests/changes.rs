@@ -727,7 +727,7 @@ fn nodes_that_no_group_selects_are_named_and_left_alone_but_for_labels_and_power
     let warnings = fixture.plan().warnings;
     assert_eq!(
         *warnings[0],
-        *"are selected by no deployment group, and are left alone: n"
+        *"are selected by no deployment group, and are neither built nor torn down: n"
     );
     let mut fixture = PlanFixture::settled(&["m", "n"]);
     fixture.guards.groups = vec![group("g", &[], named(&["m"]))];

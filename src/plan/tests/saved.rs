@@ -277,6 +277,7 @@ fn way_back() -> crate::plan::WayBack {
 /// Approvals with each field.
 fn approvals() -> crate::plan::Approvals {
     crate::plan::Approvals {
+        void: vec![Arc::from("no signer is known")],
         needed: vec![crate::plan::NeededApproval {
             rule: Arc::from("destroy"),
             count: 2,

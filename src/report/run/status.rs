@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::FORMAT_VERSION;
-use crate::design::NodeName;
+use crate::design::{NodeName, Section};
 use crate::lifecycle::PowerState;
 use crate::observed::{Fact, ObservedNode};
-use crate::plan::{Approvals, Change, UnfinishedRun};
+use crate::plan::{Approvals, Change, ChangeKind, UnfinishedRun};
 use crate::record::{Join, NodeRecord, Phase, Unproven};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json, natural};
@@ -39,7 +39,13 @@ pub struct StatusRow<'a> {
 /// The differences of a node, one phrase each: drift in words, edits by their field.
 #[must_use]
 pub fn differences(change: &Change) -> Vec<Arc<str>> {
-    let fields = change.fields.iter().map(|field| match field.accepted {
+    // What a service is to set is told with the values that the machine shows; the rest of its document is as designed.
+    let is_told = |section| {
+        let sets_hardware = change.kind == ChangeKind::Service && !change.reasons.is_empty();
+        sets_hardware && section == Section::Firmware
+    };
+    let fields = change.fields.iter().filter(|field| !is_told(field.section));
+    let fields = fields.map(|field| match field.accepted {
         Some(_) => Arc::from(format!("{} differs, as accepted", field.path)),
         None => Arc::from(format!("{} differs", field.path)),
     });

@@ -350,6 +350,12 @@ fn allowed_signers_that_say_more_than_keys_of_people_let_nothing_pass() {
         );
         let plan = team.plan(&REDEPLOY);
         team.site.run(&["apply", &plan]).with(4).saying(says);
+        // A plan of the documents has that before.
+        let plan = team.site.run(&["plan", "--format", "json"]).with(0).json();
+        let applicability = &plan["applicability"];
+        assert_eq!(applicability["can_be_applied"], false);
+        let void = "nothing could be approved any more";
+        assert!(applicability.to_string().contains(void), "{applicability}");
     }
     team.site
         .checkout

@@ -201,13 +201,16 @@ pub(super) fn to_be_mixed(stage: Stage) -> Stage {
     stage
 }
 
-/// A stage whose next update changes the firmware and a setting of each machine.
+/// A stage whose next update changes the firmware and a setting of all machines but one, which needs no restart.
 pub(super) fn to_be_serviced(stage: Stage) -> Stage {
     let mut text = text();
     let stage = deployed_on(stage, &text);
     text.more =
-        "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  mode: enforce\n  \
-                 firmware: {bios: {version: 2.19.1}}\n  bios: {ProcVirtualization: Enabled}\n"
+        "---\nschema: trueup/Hardware/v1\nmetadata: {name: most}\ndata:\n  mode: enforce\n  \
+                 selectors: [{node_names: [c1, c2, c3, w1]}]\n  firmware: {bios: {version: 2.19.1}}\n  \
+                 bios: {ProcVirtualization: Enabled}\n\
+                 ---\nschema: trueup/Hardware/v1\nmetadata: {name: one}\ndata:\n  mode: enforce\n  \
+                 selectors: [{node_names: [w2]}]\n  bmc: {ntp: [10.0.0.1]}\n"
             .to_owned();
     stage.commit(&text.to_string());
     stage
@@ -310,8 +313,8 @@ fn an_update_of_many_kinds_that_dies_anywhere_ends_as_if_it_had_not() {
 #[test]
 fn a_service_that_dies_anywhere_ends_as_if_it_had_not() {
     let kinds = tells(to_be_serviced(Stage::new()), &[(Action::Update, &[])]);
-    use StepKind::{AwaitReady, Drain, Service, Uncordon};
-    has(&kinds, &[Drain, Service, AwaitReady, Uncordon]);
+    use StepKind::{AwaitReady, Drain, Service, ServiceLive, Uncordon};
+    has(&kinds, &[Drain, Service, ServiceLive, AwaitReady, Uncordon]);
     assert!(!kinds.contains(&StepKind::Deploy), "{kinds:?}");
 }
 

@@ -122,8 +122,7 @@ data:
 ";
 
 /// The values that machines show of their firmware and settings.
-const HARDWARE: &str =
-    "{nodes: ['*'], values: {firmware.bios: 2.17.2, bios.ProcVirtualization: Disabled}}";
+const HARDWARE: &str = "{nodes: ['*'], values: {firmware.bios: 2.17.2, bios.ProcVirtualization: Disabled, bmc.ntp: none}}";
 
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -41,7 +41,7 @@ use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof, Verdict};
-use crate::observed::{HardwareSeen, ListedMachine, ObservedNode, ObservedNodes};
+use crate::observed::{LearnedHardware, ListedMachine, ObservedNode, ObservedNodes};
 use crate::step::StepKind;
 use node::Node;
 use steps::NodeSteps;
@@ -274,7 +274,7 @@ impl Driver for Ironic {
         Ok(machines)
     }
 
-    async fn learn_machine(&self, node: &NodeDesign) -> Result<HardwareSeen> {
+    async fn learn_machine(&self, node: &NodeDesign) -> Result<LearnedHardware> {
         let name = self.roster.name_of(&node.name);
         let subject = format!("node `{}`", node.name);
         let found = self.api.node(&subject, &name).await?;

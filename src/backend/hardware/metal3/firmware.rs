@@ -256,7 +256,7 @@ mod tests {
         let settings = json!({"Turbo": "Enabled", "Own": "X1"});
         let mut values = Provided::default();
         values.has_bios(settings.as_object().unwrap().clone(), terms);
-        let learned: Vec<_> = values.learned().into_keys().collect();
+        let learned: Vec<_> = values.learned().seen.into_keys().collect();
         assert_eq!(learned, [Arc::from("bios.Turbo")]);
     }
 }

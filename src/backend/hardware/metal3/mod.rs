@@ -44,7 +44,9 @@ use crate::design::{HardwareBackend, NodeDesign, NodeName};
 use crate::document::Node as Written;
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof};
-use crate::observed::{HardwareSeen, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
+use crate::observed::{
+    LearnedHardware, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen,
+};
 use crate::step::StepKind;
 use remediation::Annotations;
 use resource::Host;
@@ -228,7 +230,7 @@ impl Driver for Metal3 {
         Ok(listed.collect())
     }
 
-    async fn learn_machine(&self, node: &NodeDesign) -> Result<HardwareSeen> {
+    async fn learn_machine(&self, node: &NodeDesign) -> Result<LearnedHardware> {
         let name = self.roster.name_of(&node.name);
         let refuse =
             |text: &str| ActError::Permanent(format!("node `{}`: {text}", node.name).into());

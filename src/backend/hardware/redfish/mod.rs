@@ -76,7 +76,7 @@ use crate::design::{CleaningPolicy, HardwareBackend, NodeDesign, NodeName, Refer
 use crate::diagnostic::{Diagnostic, Mark, chain};
 use crate::guard::Guarded;
 use crate::identity::{Registry, Verdict};
-use crate::observed::{HardwareSeen, ObservedNode, ObservedNodes};
+use crate::observed::{LearnedHardware, ObservedNode, ObservedNodes};
 use crate::step::StepKind;
 use crate::threads::lock;
 
@@ -237,7 +237,7 @@ impl Redfish {
         }
     }
 
-    async fn learned(&self, node: &NodeDesign) -> Result<HardwareSeen> {
+    async fn learned(&self, node: &NodeDesign) -> Result<LearnedHardware> {
         let mut machine = self.reach(node).await?;
         let learned = match machine.is_meant(node).await {
             Ok(()) => machine.learned().await,
@@ -345,7 +345,7 @@ impl Driver for Redfish {
         true
     }
 
-    async fn learn_machine(&self, node: &NodeDesign) -> Result<HardwareSeen> {
+    async fn learn_machine(&self, node: &NodeDesign) -> Result<LearnedHardware> {
         self.learned(node).await
     }
 

@@ -28,7 +28,7 @@ use crate::backend::ActError;
 use crate::backend::hardware::provided::EVERYTHING;
 use crate::backend::hardware::terms::Terms;
 use crate::design::NodeDesign;
-use crate::observed::{FixedValue, HardwareSeen};
+use crate::observed::{FixedValue, HardwareSeen, LearnedHardware};
 
 /// The values of a machine, and the resources from which they were read.
 #[derive(Debug, Default)]
@@ -80,20 +80,37 @@ impl Machine<'_> {
         reading
     }
 
-    /// All values that other machines can have, too.
-    pub(super) async fn learned(&self) -> Result<HardwareSeen, ActError> {
+    /// All values that other machines can have, too, each subsystem for itself: one that fails to answer hides no other.
+    pub(super) async fn learned(&self) -> Result<LearnedHardware, ActError> {
         let system = self.read_system().await?;
-        let drives = self.drives(&system).await?.len();
-        let all = EVERYTHING.map(Arc::from);
-        let reading = self.values_of(&all, &system, Some(drives)).await;
-        if let Some(error) = reading.error {
-            return Err(error);
-        }
-        let terms = match &reading.bios {
-            Some(bios) => self.attribute_terms(bios).await?.unwrap_or_default(),
-            None => Arc::default(),
+        let mut learned = LearnedHardware::default();
+        let mut lacks = |what: &str, error: &ActError| {
+            let text = format!("{what} could not be read: {error}");
+            learned.unread.push(Arc::from(text));
         };
-        Ok(terms.learned(reading.seen))
+        let drives = self.drives(&system).await;
+        let drives = drives.inspect_err(|error| lacks("expect.drives", error));
+        let drives = drives.ok().map(|drives| drives.len());
+        let (mut seen, mut terms) = (HardwareSeen::new(), Arc::<Terms>::default());
+        for name in EVERYTHING {
+            let reading = self.values_of(&[Arc::from(name)], &system, drives).await;
+            if let Some(error) = &reading.error {
+                lacks(name, error);
+            }
+            if let Some(bios) = &reading.bios {
+                match self.attribute_terms(bios).await {
+                    Ok(read) => terms = read.unwrap_or_default(),
+                    Err(error) => {
+                        // Without them a password or a serial number could be among the attributes.
+                        lacks(name, &error);
+                        continue;
+                    }
+                }
+            }
+            seen.extend(reading.seen);
+        }
+        learned.seen = terms.learned(seen);
+        Ok(learned)
     }
 
     /// The values of these names; those that a controller shows with them are there too.

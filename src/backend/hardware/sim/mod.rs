@@ -78,7 +78,7 @@ use world::World;
 
 use crate::backend::{ActError, Hardware, Order, Pending, Probe};
 use crate::design::{ClusterName, Guards, NodeDesign, NodeName};
-use crate::observed::{HardwareSeen, ListedMachine, ObservedNode, ObservedNodes};
+use crate::observed::{LearnedHardware, ListedMachine, ObservedNode, ObservedNodes};
 use crate::step::{Actor, StepKind};
 use crate::threads::lock;
 
@@ -280,14 +280,17 @@ impl Simulator {
         Ok(listed.collect())
     }
 
-    fn learned(&self, node: &NodeDesign) -> Result<HardwareSeen, StateError> {
+    fn learned(&self, node: &NodeDesign) -> Result<LearnedHardware, StateError> {
         let mut world = self.world();
         let view = world.view()?;
         let machine = match view.machine(&node.name) {
             Some(machine) => self.as_of(&node.name, machine, view.now, view.sequence()),
             None => Cow::Owned(Machine::factory_new(node)),
         };
-        Ok(values::learned(&self.settings.hardware, node, &machine))
+        Ok(LearnedHardware {
+            seen: values::learned(&self.settings.hardware, node, &machine),
+            unread: Vec::new(),
+        })
     }
 
     fn see(&self, nodes: &[Arc<NodeDesign>]) -> Result<ObservedNodes, StateError> {
@@ -351,7 +354,7 @@ impl Hardware for Simulator {
         Box::pin(std::future::ready(listed))
     }
 
-    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
+    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<LearnedHardware, ActError>> {
         let learned = self.learned(node);
         let learned = learned.map_err(|error| ActError::Passing(Arc::from(with_source(&error))));
         Box::pin(std::future::ready(learned))

@@ -145,7 +145,7 @@ async fn the_boot_order_is_compared_and_learned_by_kinds() {
     let site = opened(&(text(&[bmc.port()], "", "") + &document));
     let learned = site.hardware.learn(&site.nodes[0]).await.unwrap();
     assert_eq!(
-        learned.get("boot.order").map(|order| &**order),
+        learned.seen.get("boot.order").map(|order| &**order),
         Some("pxe, disk")
     );
     let seen = site.hardware.observe(&site.nodes).await;
@@ -164,6 +164,17 @@ async fn the_boot_order_is_compared_and_learned_by_kinds() {
     let gone = "Systems/1/BootOptions/Boot0002";
     bmc.state().values.retain(|(path, _)| *path != gone);
     let learned = site.hardware.learn(&site.nodes[0]).await.unwrap();
-    assert_eq!(learned.get("boot.order"), None);
-    assert_eq!(learned["firmware.NIC.1"], Arc::from("21.0"));
+    assert_eq!(learned.seen.get("boot.order"), None);
+    assert_eq!(learned.seen["firmware.NIC.1"], Arc::from("21.0"));
+    assert!(learned.unread.is_empty(), "{:?}", learned.unread);
+    // Nor does a subsystem that cannot be read.
+    bmc.state()
+        .values
+        .retain(|(path, _)| *path != "Systems/1/Bios");
+    let learned = site.hardware.learn(&site.nodes[0]).await.unwrap();
+    assert_eq!(learned.seen["firmware.NIC.1"], Arc::from("21.0"));
+    let [unread] = &learned.unread[..] else {
+        panic!("{:?}", learned.unread);
+    };
+    assert!(unread.starts_with("bios.* could not be read: "), "{unread}");
 }
