@@ -152,12 +152,10 @@ impl Diagnostic {
         }
     }
 
-    /// Whether each document alone is as its schema has it, and only does not fit the others or a rule.
+    /// Whether it is about a name of which no other document is: each document alone is as it is to be.
     #[must_use]
-    pub fn is_of_rules(&self) -> bool {
-        ["rule-", "reference-"]
-            .iter()
-            .any(|stage| self.code.0.starts_with(stage))
+    pub fn is_of_references(&self) -> bool {
+        self.code.0.starts_with("reference-")
     }
 
     /// Whether it is a warning of one of these codes.

@@ -101,7 +101,7 @@ fn trust(
         .filter(|each| each.severity == Severity::Error);
     // What is being written is trusted once it is right: repaired, it would be another reach. What only does not
     // fit the other documents reaches as far as before.
-    if wrong.all(Diagnostic::is_of_rules) && errors > 0 {
+    if wrong.all(Diagnostic::is_of_references) && errors > 0 {
         loaded.diagnostics = Diagnostics::new();
         context.printer.tell(&format!(
             "warning: {} in the documents; `trueup validate` shows them",
