@@ -152,7 +152,7 @@ impl Diagnostic {
         }
     }
 
-    /// Whether it is about a name of which no other document is: each document alone is as it is to be.
+    /// Whether it names a document that is missing: those that are there are each as they are to be.
     #[must_use]
     pub fn is_of_references(&self) -> bool {
         self.code.0.starts_with("reference-")
