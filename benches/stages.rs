@@ -220,6 +220,7 @@ fn plan_on(nodes: usize, records: &BTreeMap<NodeName, NodeRecord>) -> Plan {
         base: None,
         records,
         reservations: &trueup::reservation::Reservations::default(),
+        former: &BTreeMap::new(),
         renames: &plan::Renames::default(),
         observations: None,
         options: plan::Options::default(),

@@ -9,6 +9,7 @@ use crate::report::Visible;
 const DOCUMENTS: &str = "the documents are those of the checkout: `-C DIR` names another one, and `trueup plan --rev R` plans another revision";
 const SOME_NODES: &str = "`--target NODE` plans only for some nodes: names, globs, `group:NAME`, `rack:NAME`, `tag:NAME`";
 const VALUES: &str = "values are in the documents of the site: `trueup render` prints them after their layers and substitutions";
+const LAST_RUNS: &str = "`-n NUMBER` lists so many of the last runs";
 const FOLLOWS: &str = "a run reports as it goes; `trueup serve` has pages that follow it";
 
 /// Flags of other tools, and what does the same here.
@@ -97,6 +98,13 @@ const FLAGS: [(&str, &str); 36] = [
         "--refresh-only",
         "`trueup status` shows what differs from the records",
     ),
+];
+
+/// Flags of other tools that mean something else at a command than elsewhere.
+const FLAGS_OF_COMMANDS: [(&str, &str, &str); 3] = [
+    ("log", "--limit", LAST_RUNS),
+    ("log", "--max-count", LAST_RUNS),
+    ("log", "--last", LAST_RUNS),
 ];
 
 /// Commands of other tools, and what does the same here.
@@ -213,7 +221,8 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
                     format!("`{word}` is no flag, and no number or time here is negative");
                 return Some(Failure::new(FailureKind::Usage, message));
             }
-            if let Some(found) = words.clone().find_map(|word| row(&FLAGS, word)) {
+            let of_tool = |word| of_command(arguments, word).or_else(|| row(&FLAGS, word));
+            if let Some(found) = words.clone().find_map(of_tool) {
                 found
             } else if let Some(failure) = of_another_command(&unknown) {
                 return Some(failure);
@@ -314,6 +323,18 @@ pub(super) fn without_guess(error: &mut clap::Error) {
             error.remove(Usage);
         }
     }
+}
+
+/// The meaning of a flag of another tool at the command that is called.
+fn of_command(arguments: &[OsString], flag: &str) -> Option<(&'static str, &'static str)> {
+    let commands = super::command();
+    let words = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let command = words
+        .filter_map(|word| commands.find_subcommand(word))
+        .next()?;
+    let mut rows = FLAGS_OF_COMMANDS.iter();
+    let row = rows.find(|(at, word, _)| *at == command.get_name() && *word == flag)?;
+    Some((row.1, row.2))
 }
 
 fn row(table: &'static [(&str, &str)], word: &str) -> Option<(&'static str, &'static str)> {
@@ -420,6 +441,7 @@ mod tests {
             ("trueup apply --limit edge-1", Some("`--target NODE`")),
             ("trueup workspace list", Some("`--site NAME`")),
             ("trueup log --follow", Some("`trueup serve`")),
+            ("trueup log --limit 3", Some("`-n NUMBER`")),
             ("trueup rollout list", None),
             ("trueup rollout abort fleet", None),
             ("trueup apply --yes --jsan", None),

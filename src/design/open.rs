@@ -103,7 +103,12 @@ impl OpenField {
         };
         let fields = node.sections.get(&self.section());
         let found = fields.and_then(|fields| fields.at(path));
-        found.is_some_and(|found| !found.is_null() && !found.as_map().is_some_and(Map::is_empty))
+        let is_empty = |found: &Node| {
+            found.is_null()
+                || found.as_map().is_some_and(Map::is_empty)
+                || found.as_str().is_some_and(|text| text.trim().is_empty())
+        };
+        found.is_some_and(|found| !is_empty(found))
     }
 }
 

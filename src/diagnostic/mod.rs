@@ -202,14 +202,26 @@ impl Diagnostic {
     }
 }
 
-/// The candidate that a person who wrote `wrong` most likely meant, if any is near enough.
+/// The candidate that a person who wrote `wrong` most likely meant, if any is near enough, or the only one that has it as one
+/// of its words (`windows`: `maintenance_windows`).
 pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
+    let others = candidates
         .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(wrong, candidate), candidate))
-        .filter(|(likeness, candidate)| *likeness > 0.8 && *candidate != wrong)
+        .filter(|candidate| *candidate != wrong);
+    let others: Vec<&str> = others.collect();
+    let likeness = others
+        .iter()
+        .map(|candidate| (strsim::jaro_winkler(wrong, candidate), *candidate));
+    let near = likeness
+        .filter(|(likeness, _)| *likeness > 0.8)
         .max_by(|(a, left), (b, right)| a.total_cmp(b).then_with(|| right.cmp(left)))
-        .map(|(_, candidate)| candidate)
+        .map(|(_, candidate)| candidate);
+    near.or_else(|| {
+        let mut with_it = others
+            .into_iter()
+            .filter(|candidate| candidate.split(['_', '-']).any(|word| word == wrong));
+        with_it.next().filter(|_| with_it.next().is_none())
+    })
 }
 
 /// A list of problems.

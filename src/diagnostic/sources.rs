@@ -261,6 +261,9 @@ impl Sources {
         };
         let starts = source.line_starts();
         let line = self.place(mark).line - 1;
+        if !is_quotable(&(line as usize)) {
+            return Vec::new();
+        }
         let first = line.saturating_sub(around) as usize;
         let last = ((line + around) as usize).min(starts.len() - 1);
         (first..=last)
@@ -332,9 +335,11 @@ mod tests {
         let texts: Vec<_> = lines.iter().map(|line| line.text).collect();
         assert_eq!(texts, [Some("a: 1"), None, Some("c: 3")]);
         sources.quote_only(id, [Mark::new(id, 0)]);
-        let lines = sources.lines(Mark::new(id, 5), 1);
+        let lines = sources.lines(Mark::new(id, 0), 1);
         let texts: Vec<_> = lines.iter().map(|line| (line.number, line.text)).collect();
         assert_eq!(texts, [(1, Some("a: 1"))]);
+        // What surrounds the place without the place itself tells nothing.
+        assert_eq!(sources.lines(Mark::new(id, 5), 1), []);
         sources.quote_only(id, []);
         assert_eq!(sources.lines(Mark::new(id, 5), 1), []);
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Action, GuardBasis, Renames};
+use super::{Action, FormerSite, GuardBasis, Renames};
 use super::{Base, CommitHistory, IntermediateCommit, Options, Request, Target};
 use crate::design::{Documented, GroupName, NodeDesign, NodeName, Section};
 use crate::diff::{FieldChange, Reasons, ValueDifference};
@@ -49,6 +49,8 @@ pub struct Input<'a> {
     pub records: &'a BTreeMap<NodeName, NodeRecord>,
     /// The machines that persons work on: they are left alone.
     pub reservations: &'a Reservations,
+    /// The machines without a record here that a former site has as deployed.
+    pub former: &'a BTreeMap<NodeName, FormerSite>,
     /// The nodes that have another name now.
     pub renames: &'a Renames,
     /// The observed state; `None`: planned on records alone, and the plan lists the unknown facts.

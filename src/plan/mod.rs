@@ -27,6 +27,7 @@ mod fact;
 mod facts;
 mod flags;
 mod forecast;
+mod former;
 mod graph;
 mod groups;
 mod guards;
@@ -96,6 +97,7 @@ pub use explanation::{
 pub use fact::{FactName, FactSubject};
 pub use facts::{Sources, sources};
 pub use forecast::{EtcdForecast, Forecast, NodeForecast, StepTimes, TimeForecast};
+pub use former::FormerSite;
 pub use graph::{graph, waves_of_steps};
 pub use groups::in_order;
 pub use guards::{GuardBasis, Loosened, PlanGuards};

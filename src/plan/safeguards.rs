@@ -6,7 +6,7 @@ use super::rules::Rules;
 use super::service::raid;
 use super::subject::{Observation, Subject};
 use super::{ChangeKind, deploy_steps};
-use crate::design::{OpenField, Rung, Section, WipePolicy};
+use crate::design::{NodeDesign, OpenField, Rung, Section, WipePolicy};
 use crate::guard;
 use crate::identity::Proof;
 use crate::observed::Capability;
@@ -52,7 +52,8 @@ impl<'a> Rules<'a> {
         self.clean(self.able(self.filled(raid::take(deploy_steps::take(item)))))
     }
 
-    /// Blocks the deploy of an adopted machine of which no document tells what it gets.
+    /// Blocks the deploy of a machine of which no document tells any more what it gets: of one that was adopted, and of one
+    /// that was built with an image.
     fn filled(&self, mut item: Item<'a>) -> Item<'a> {
         let open = match item.work.deploy {
             true => self.open_fields(item.subject),
@@ -64,6 +65,17 @@ impl<'a> Rules<'a> {
                 OpenField::in_words(&open)
             );
             item.block(&reason, None);
+        }
+        let names_image = |node: &NodeDesign| OpenField::Image.is_filled(node);
+        let subject = item.subject;
+        if item.work.deploy
+            && subject.installed.is_some_and(names_image)
+            && !subject.after.is_some_and(names_image)
+        {
+            item.block(
+                "it has an image, and its documents name none any more (`platform.image`)",
+                None,
+            );
         }
         item
     }

@@ -38,6 +38,7 @@ impl Input<'_> {
             base: self.base.clone(),
             records: self.records,
             reservations: self.reservations,
+            former: self.former,
             renames: self.renames,
             observations: self.observations,
             options,

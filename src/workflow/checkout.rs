@@ -375,6 +375,15 @@ impl<'a> Checkout<'a> {
         Ok(found.get_or_init(|| place).clone())
     }
 
+    /// Whether neither git's configuration nor a protected revision can name the branch of the records.
+    ///
+    /// # Errors
+    ///
+    /// The configuration of the repository cannot be read.
+    pub(super) fn names_no_branch(&self) -> Result<bool, Failure> {
+        Ok(self.backends_from.is_none() && self.repository.state_branch()?.is_none())
+    }
+
     /// The branches of records that the Policy at the protected revision names. What the documents under review name
     /// does not count, and where git's configuration names them, nothing is loaded for it.
     fn state_branch(&self) -> Result<Option<Arc<str>>, Failure> {

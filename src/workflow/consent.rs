@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use super::notices::not_approved;
 use super::rules::not_denied;
-use super::warnings::takes_none_of_former;
 use super::{
     Approving, Checkout, Clearance, Client, Failure, FailureKind, PlanRequest, Planned, Planner,
     commit_of,
@@ -298,7 +297,7 @@ pub enum Origin {
 ///
 /// # Errors
 ///
-/// Those of [`run::admit`]; a rule denies it, no ticket is named, or it takes over what a former site has as deployed.
+/// Those of [`run::admit`]; a rule denies it, or no ticket is named.
 pub fn ensure_admitted(
     site: &SiteRepository<'_>,
     planned: &Planned,
@@ -309,7 +308,6 @@ pub fn ensure_admitted(
     let admitted = || {
         not_denied(&planned.plan)?;
         names_ticket(&planned.plan, origin)?;
-        takes_none_of_former(site, (&planned.plan, &planned.records))?;
         let documents = &planned.site;
         let (selection, digest) = (&documents.location.selection, &documents.digest);
         admit(site, selection, &planned.state, plan, commit, digest).map_err(|error| {

@@ -28,6 +28,7 @@ mod etcd;
 mod explain;
 mod explained_run;
 mod failure;
+mod former;
 mod guard_source;
 mod guarded;
 mod images;

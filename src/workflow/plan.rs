@@ -14,6 +14,7 @@ use super::backends::{allow_applied, choose, identities, runtime};
 use super::checking::checked_as_made;
 use super::client::driven;
 use super::compared::{Designs, share_digests, subjects};
+use super::former::{AMONG_MANY, former_sites};
 use super::guarded::GuardScope;
 use super::outlook::{Outlook, expected_of};
 use super::renewed::renewed;
@@ -29,8 +30,8 @@ use crate::diff::{NodeReasons, Revision};
 use crate::guard::Guarded;
 use crate::observed::{self, Observations};
 use crate::plan::{
-    self, Action, Base, ClusterSteps, CommitHistory, GuardBasis, IntermediateCommit, Lineage,
-    Options, Plan, Renames, Request, Target, Unblocking,
+    self, Action, Base, ClusterSteps, CommitHistory, FormerSite, GuardBasis, IntermediateCommit,
+    Lineage, Options, Plan, Renames, Request, Target, Unblocking,
 };
 use crate::record::{NodeRecord, SiteState, State};
 use crate::repository::{CommitId, Links, open_file};
@@ -191,6 +192,8 @@ struct RecordedSite {
     /// The records of nodes that a process may have begun to change without a word here: they hold if their machines show it.
     possible: BTreeMap<NodeName, NodeRecord>,
     reservations: Reservations,
+    /// The machines without a record that a former site has as deployed; known once the documents are.
+    former: BTreeMap<NodeName, FormerSite>,
 }
 
 /// All that a plan is made of.
@@ -264,8 +267,9 @@ impl<'a> Planner<'a> {
             let (snapshot, head) = joined(beside);
             (joined(recorded), snapshot, head, site)
         });
-        let (recorded, head) = (recorded?, head?);
+        let (mut recorded, head) = (recorded?, head?);
         let site = refuse_errors(self.client, &loader, Depth::Checked, site?)?;
+        recorded.former = self.former_sites(&site, &recorded.records, usize::MAX)?;
         let mut planned = self.plan_loaded(&mut loader, site, recorded, head, snapshot?)?;
         if let Some(outlook) = planned.outlook.take() {
             outlook.add_to(&mut planned.plan)?;
@@ -293,7 +297,8 @@ impl<'a> Planner<'a> {
             };
             Ok::<_, Failure>(Head { commit, digest })
         });
-        let (recorded, snapshot) = (self.recorded()?, self.snapshot()?);
+        let (mut recorded, snapshot) = (self.recorded()?, self.snapshot()?);
+        recorded.former = self.former_sites(&site, &recorded.records, AMONG_MANY)?;
         let planned = self.plan_loaded(loader, site, recorded, head.transpose()?, snapshot)?;
         Ok((planned.plan, planned.outlook))
     }
@@ -423,7 +428,8 @@ impl<'a> Planner<'a> {
         let state = &recorded.state.site;
         if !self.plan_request.only_looks {
             let of = (self.request.action, commit_of(self.at));
-            let told = warnings(self.checkout, &recorded.state, guarded, of)?;
+            let place = (self.checkout, self.connection);
+            let told = warnings(place, &recorded.state, guarded, of)?;
             told.iter().for_each(|warning| self.client.tell(warning));
         }
         let (intermediate_commits, history) = self.history(state, head)?;
@@ -448,6 +454,7 @@ impl<'a> Planner<'a> {
             base: base(state),
             records: &recorded.records,
             reservations: &recorded.reservations,
+            former: &recorded.former,
             renames,
             observations,
             options: self
@@ -575,7 +582,24 @@ impl<'a> Planner<'a> {
             records,
             possible,
             reservations: self.reservations()?,
+            former: BTreeMap::new(),
         })
+    }
+
+    /// The machines without a record that a former site has as deployed.
+    fn former_sites(
+        &self,
+        site: &Site,
+        records: &BTreeMap<NodeName, NodeRecord>,
+        most: usize,
+    ) -> Result<BTreeMap<NodeName, FormerSite>, Failure> {
+        let place = (self.checkout.repository, &self.checkout.location.site);
+        let names = site.design.nodes.keys();
+        former_sites(
+            place,
+            names.filter(|name| !records.contains_key(*name)),
+            most,
+        )
     }
 
     /// The machines that persons work on. Without them nothing is planned, so that no machine is taken for free.

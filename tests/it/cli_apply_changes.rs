@@ -116,6 +116,26 @@ fn an_edited_profile_redeploys_its_nodes_once_that_is_allowed() {
 }
 
 #[test]
+fn nothing_is_built_again_of_documents_that_name_no_image_any_more() {
+    let fixture = super::accepted::example("edge");
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    let ledger = fixture.ledger();
+    let mut known = "image: ubuntu-24.04";
+    for none in ["image:", "image: ''", "image: ' '"] {
+        fixture.edit("profiles.yaml", known, none);
+        known = none;
+        fixture.checkout.commit("No image");
+        let words = ["apply", "--yes", "--allow-redeploy", "all"];
+        fixture
+            .run(&words)
+            .with(4)
+            .saying("it has an image, and its documents name none any more");
+    }
+    assert_eq!(fixture.ledger(), ledger);
+}
+
+#[test]
 fn one_node_of_three_is_redeployed_where_only_that_is_allowed() {
     let fixture = deployed();
     edit_monitoring_storage(&fixture);

@@ -257,6 +257,9 @@ pub(super) fn wrong_type(node: &Node, name: &str, types: &[&str]) -> Diagnostic 
         {
             diagnostic.hint("leave out the quotes")
         }
+        Value::String(text) if !node.is_secret() && types == ["list"] => {
+            diagnostic.hint(format!("a list of one is `[{text}]`"))
+        }
         _ => diagnostic,
     }
 }

@@ -78,7 +78,7 @@ fn every_mistake_is_named_at_its_place() {
             "host_profle: a\nmetadata: {tags: masters}\nplatform: {kernel_params: {'!quiet': null, x: true}}\nstorage: {physical_devices: {'!sda': {}, sdb: {partitions: [{name: '!a'}, {size: 1g}]}}}",
             &[
                 "schema-unknown-field 5:3 `data` has an unknown field `host_profle` (did you mean `host_profile`?)",
-                "schema-type 6:20 `data.metadata.tags` must be a list, not a string",
+                "schema-type 6:20 `data.metadata.tags` must be a list, not a string (a list of one is `[masters]`)",
                 "schema-missing-field 8:77 `data.storage.physical_devices.sdb.partitions[1]` has no field `name` (`name`: Its name, by which it meets the one of the profile above; `!name` removes that one.)",
             ],
         ),

@@ -590,6 +590,7 @@ impl<'p> NodeEffect<'p> {
         if let (Some(now), Some(then)) = (self.serials, before.serials)
             && now != then
         {
+            let [now, then] = [now, then].map(parts::display_serials);
             let what = format!("the serials of its disks are {now}, not {then}");
             add(EffectPart::Machine, what);
         }

@@ -378,6 +378,28 @@ pub(super) fn display_value(value: &Value) -> String {
             let texts: Vec<_> = texts.iter().map(display_value).collect();
             texts.join(" ")
         }
+        Value::Array(steps) if steps.iter().all(|step| step.get("step").is_some()) => {
+            let steps: Vec<_> = steps.iter().map(display_step).collect();
+            steps.join(", ")
+        }
         other => format!("`{other}`"),
+    }
+}
+
+/// A step of a backend in a sentence: `deploy.erase_devices (erases, priority 10)`.
+fn display_step(step: &Value) -> String {
+    let name = |field| step.get(field).and_then(Value::as_str);
+    let names: Vec<_> = ["interface", "step"].into_iter().filter_map(name).collect();
+    let fields = step.as_object().into_iter().flatten();
+    let fields = fields.filter(|(field, _)| !matches!(field.as_str(), "interface" | "step"));
+    let fields: Vec<_> = fields
+        .map(|(field, value)| match value {
+            Value::Bool(true) => field.clone(),
+            value => format!("{field} {}", display_value(value)),
+        })
+        .collect();
+    match fields.is_empty() {
+        true => names.join("."),
+        false => format!("{} ({})", names.join("."), fields.join(", ")),
     }
 }

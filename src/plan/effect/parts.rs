@@ -79,13 +79,23 @@ impl<'p> NodeEffect<'p> {
             }
         }
         if let Some(serials) = self.serials {
-            parts.push(format!("disks: {serials}"));
+            parts.push(format!("disks: {}", display_serials(serials)));
         }
         parts.extend(self.steps.iter().map(StepEffect::covered));
         CoveredNode {
             node: self.node,
             parts,
         }
+    }
+}
+
+/// The serials of disks, as they are kept, in a sentence.
+pub(super) fn display_serials(serials: &str) -> String {
+    let serials: Vec<Value> = serde_json::from_str(serials).unwrap_or_default();
+    let serials: Vec<String> = serials.iter().map(display_value).collect();
+    match serials.is_empty() {
+        true => "none".to_owned(),
+        false => serials.join(" "),
     }
 }
 

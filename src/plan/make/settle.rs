@@ -11,7 +11,7 @@ use crate::guard::WaveLimits;
 use crate::plan::accept::refuse_unmatched;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
-use crate::plan::{PlannedGroup, addresses, breaker, cluster, unavailable};
+use crate::plan::{PlannedGroup, addresses, breaker, cluster, former, unavailable};
 
 /// The changes as they are planned, and the limits on machines that are out of service together.
 pub(super) struct Settled<'a> {
@@ -84,8 +84,9 @@ pub(super) fn together<'a>(
             unavailable::judge(items, limits, &down, (position, is_missed))
         }
     };
+    let items = addresses::judge(input, items);
     Settled {
-        items: addresses::judge(input, items),
+        items: former::judge(input.former, &rules.allow_redeploy, items),
         limits,
         notes,
     }

@@ -31,8 +31,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Allowance, Base, ChangeKind, CommitHistory, Error, FieldChange, Input, Options, Plan, Reasons,
-    Renames, Request, Target, make,
+    Allowance, Base, ChangeKind, CommitHistory, Error, FieldChange, FormerSite, Input, Options,
+    Plan, Reasons, Renames, Request, Target, make,
 };
 use crate::check;
 use crate::design::{
@@ -58,6 +58,7 @@ struct PlanFixture {
     old_guards: Guards,
     records: BTreeMap<NodeName, NodeRecord>,
     reservations: Reservations,
+    former: BTreeMap<NodeName, FormerSite>,
     observations: Option<Observations>,
     options: Options,
     request: Request,
@@ -112,6 +113,7 @@ impl PlanFixture {
             old_guards: Guards::default(),
             records: BTreeMap::new(),
             reservations: Reservations::default(),
+            former: BTreeMap::new(),
             observations: Some(Observations::default()),
             options: Options {
                 as_of: Arc::from("2030-06-01"),
@@ -197,6 +199,16 @@ impl PlanFixture {
         self.after.nodes.remove(name);
     }
 
+    /// A former site has a machine as deployed.
+    fn built_by_former(&mut self, name: &str, asks: bool) {
+        let name = NodeName::from(name);
+        let former = FormerSite {
+            name: Arc::from("former"),
+            asks,
+        };
+        self.former.insert(name, former);
+    }
+
     fn guarded(&self) -> Guarded {
         Guarded::of_test(&self.after, &self.guards)
     }
@@ -267,6 +279,7 @@ impl PlanFixture {
             renames: &Renames::of(&after, &self.records, &designs),
             records: &self.records,
             reservations: &self.reservations,
+            former: &self.former,
             observations: self.observations.as_ref(),
             options: self.options.clone(),
             intermediate_commits: Vec::new(),

@@ -137,7 +137,7 @@ pub fn report(
 }
 
 /// The names of machines; of many, the first.
-fn named(nodes: &[NodeName], full: bool) -> String {
+pub(super) fn named(nodes: &[NodeName], full: bool) -> String {
     let shown = match full || nodes.len() <= FEW_NODES {
         true => nodes.len(),
         false => MOST_OF_A_REASON,

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-use super::ending::{counts, report, standing};
+use super::ending::{counts, named, report, standing};
 use super::{FORMAT_VERSION, role};
 use crate::design::{NodeName, RunId, Rung, Section};
 use crate::diff::FieldChange;
@@ -67,11 +67,7 @@ pub fn log(
         let mut row = vec![
             Cell::new(minutes(&run.started)),
             Cell::new(run.run.as_str()),
-            // Of a run over the service the caller, whom its process only serves.
-            Cell::or_none(match &run.requested {
-                Some(requested) => Some(&*requested.subject),
-                None => run.actor.as_deref(),
-            }),
+            Cell::or_none(operator(run)),
             Cell::new(&run.action),
             Cell::new(short_id(&run.revision)),
             Cell::in_role(role(run.outcome), outcome),
@@ -83,6 +79,14 @@ pub fn log(
         table.row(row);
     }
     table.write(out, palette)
+}
+
+/// The operator of a run: of one over the service the caller, whom its process only serves.
+fn operator(run: &RunRecord) -> Option<&str> {
+    match &run.requested {
+        Some(requested) => Some(&*requested.subject),
+        None => run.actor.as_deref(),
+    }
 }
 
 /// How a run ended, or why it has not.
@@ -116,7 +120,7 @@ pub fn node_history(out: &mut dyn Write, runs: &[NodeRun], palette: Palette) -> 
         return writeln!(out, "No run that has ended was about it");
     }
     let mut table = Table::new(&[
-        "STARTED", "RUN", "ACTION", "REVISION", "CHANGE", "STANDING", "STEP", "REASON",
+        "STARTED", "RUN", "BY", "ACTION", "REVISION", "CHANGE", "STANDING", "STEP", "REASON",
     ]);
     for NodeRun {
         record,
@@ -127,6 +131,7 @@ pub fn node_history(out: &mut dyn Write, runs: &[NodeRun], palette: Palette) -> 
         table.row(vec![
             Cell::new(minutes(&record.started)),
             Cell::new(record.run.as_str()),
+            Cell::or_none(operator(record)),
             Cell::new(&record.action),
             Cell::new(short_id(&record.revision)),
             Cell::or_none(change.as_ref().map(changed)),
@@ -396,6 +401,12 @@ pub fn show(
     }
     match ending {
         Some(ending) => {
+            let done = ending.nodes.iter().filter(|node| node.complete);
+            let done: Vec<NodeName> = done.map(|node| node.node.clone()).collect();
+            if !done.is_empty() {
+                let name = palette.paint(Role::Faint, "succeeded");
+                writeln!(out, "  {name} {}", named(&done, full))?;
+            }
             writeln!(out)?;
             report(out, ending, palette, full)
         }

@@ -200,8 +200,11 @@ fn the_branch_is_named_by_the_protected_revision_and_not_by_the_change_under_rev
     let with = |words: &[&str]| first.run(&[words, &protected].concat());
     name_branches("trueup");
     // Here it is a change like any other.
-    first.run(&["plan"]).with(0);
-    with(&["plan"]).with(0);
+    let unfollowed =
+        "`state_branch: trueup` of the Policy counts at the revision of `--backends-from`";
+    first.run(&["plan"]).with(0).saying(unfollowed);
+    let planned = with(&["plan"]).with(0);
+    assert!(!planned.stderr.contains("state_branch"), "{planned:?}");
     with(&["migrate"]).with(1).saying("no branch is named");
     assert_eq!(content(&origin, BRANCH), "nothing");
 
