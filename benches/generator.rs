@@ -21,7 +21,7 @@ pub(crate) struct Size {
     pub(crate) nodes_per_file: usize,
     /// Whether no group depends on another; else each depends on the one before.
     pub(crate) independent: bool,
-    /// Whether groups select by a label that their nodes carry; else by racks, of which some groups have none where
+    /// Whether groups select by a label that their nodes carry; else by racks, of which some groups have none if
     /// there are less racks than groups.
     pub(crate) by_label: bool,
     /// Whether they select by a tag that their nodes carry.

@@ -28,7 +28,7 @@ const FILES: [(&str, &str); 9] = [
     ("shipyard/DeploymentStrategy/", "strategy.yaml"),
 ];
 
-/// A shorter secret is recognised only where it is the whole value: as a part of one it may be a word.
+/// A shorter secret is recognised only if it is the whole value: as a part of one it may be a word.
 const SHORTEST_PART: usize = 6;
 
 /// Problems of the documents that are listed.

@@ -64,7 +64,7 @@ pub(super) fn layers<F: Ord + Clone>(
             left.push((without, facts));
         }
     }
-    // Where profiles are for other reasons, a fact of all their machines costs nothing but its own line.
+    // If profiles are for other reasons, a fact of all their machines costs nothing but its own line.
     for (having, facts) in left {
         found.place_in_known(&having, &facts);
     }

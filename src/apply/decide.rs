@@ -219,7 +219,7 @@ impl Schedule<'_> {
         if let Some(node) = node
             && (node.busy || node.open.is_some_and(|open| open != index))
         {
-            // Steps of one node run one after the other, also where groups that share it run in
+            // Steps of one node run one after the other, also if groups that share it run in
             // parallel, and where a process before this one began the other; the result of this one depends on
             // how that ends.
             node.parked.push(StepIndex::from_position(index).0);
@@ -291,7 +291,7 @@ impl Schedule<'_> {
         format!("halted: {}", self.halt().unwrap_or_default()).into()
     }
 
-    /// Why the run is halted, where it is.
+    /// Why the run is halted, if it is.
     pub(super) fn halt(&self) -> Option<Arc<str>> {
         if let Some(unhealthy) = &self.unhealthy {
             return Some(unhealthy.clone());

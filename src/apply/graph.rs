@@ -22,7 +22,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Turns the needs round. Where `replaced` names a need of a step, that one is not waited for here.
+    /// Turns the needs round. If `replaced` names a need of a step, that one is not waited for here.
     pub(super) fn new(steps: &[Step], replaced: &[Option<u32>]) -> Result<Self, Error> {
         let kept = |index: usize| {
             steps[index]

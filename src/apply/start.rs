@@ -41,7 +41,7 @@ impl<'a> Driver<'a> for Dispatcher<'a> {
             // What it noted before counts no more.
             self.note(index, NOT_BEGUN)?;
         }
-        // Where it is not known whether it was begun, that is found out first.
+        // If it is not known whether it was begun, that is found out first.
         let is_known = !self.schedule.only_possibly_begun[index];
         let held_back = match is_known {
             true => None,

@@ -43,7 +43,7 @@ impl Series {
             let needs = needs.filter(|need| *need < position);
             let latest = needs.map(|need| after[need].max(number[need])).max();
             after[position] = latest.unwrap_or_default();
-            // Waves follow each other in the whole site, also where groups run in parallel.
+            // Waves follow each other in the whole site, also if groups run in parallel.
             let is_barrier = facts_of(step.id.kind).place == Place::Wave;
             if is_barrier && after[position] == length {
                 length += 1;

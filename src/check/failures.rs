@@ -69,7 +69,7 @@ pub(super) fn behind_a_check(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
 }
 
-/// Where the guards have a soak, each wave behind another one waits for the success of that one's soak, which is as long and
+/// If the guards have a soak, each wave behind another one waits for the success of that one's soak, which is as long and
 /// watches as much as they say.
 pub(super) fn soaks(view: &View<'_>, found: &mut Found<'_, '_>) {
     let Some(guards) = view.guards() else { return };

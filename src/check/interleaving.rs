@@ -148,7 +148,7 @@ fn each(view: &View<'_>, found: &mut Found<'_, '_>, is_meant: impl Fn(&Limit<'_,
             continue;
         }
         let what = &limit.what;
-        // Where no document gives the number, one may go though others are down.
+        // If no document gives the number, one may go though others are down.
         let is_alone = || {
             let up: Vec<&Away<'_>> = machines.iter().copied().filter(is_up).collect();
             antichain::most(view, &up, for_good).is_some_and(|up| up.len() < 2)

@@ -101,7 +101,7 @@ pub(super) fn unknown(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
 }
 
-/// Where the policy demands the parts that documents expect, no machine is deployed that is observed without one, of which
+/// If the policy demands the parts that documents expect, no machine is deployed that is observed without one, of which
 /// not all could be read, or of which another revision that has a say expects one more.
 pub(super) fn expected(view: &View<'_>, found: &mut Found<'_, '_>) {
     let Some(guards) = view.guards() else { return };

@@ -169,7 +169,7 @@ pub(super) fn run(context: &mut Context, command: &AdoptCommand) -> Result<u8, F
     let names = write(&folder, &adopted.files)?;
     tell(&context, &found, &adopted, &names);
     if names.is_empty() {
-        // That no machine was new is known only where one was observed.
+        // That no machine was new is known only if one was observed.
         let machines = &found.inventory.machines;
         let is_blind = machines.iter().all(InventoryMachine::is_unobserved);
         return Ok(u8::from(is_blind && !machines.is_empty()));

@@ -27,7 +27,7 @@ pub(super) struct CommentCommand {
     /// Number of the pull request or merge request [default: the pipeline's]
     #[arg(long, value_name = "N", conflicts_with = "issue", value_parser = number)]
     change: Option<u64>,
-    /// Publish only where the head of the change is still this commit; exit code 5 otherwise
+    /// Publish only if the head of the change is still this commit; exit code 5 otherwise
     #[arg(long, value_name = "COMMIT", conflicts_with = "issue")]
     head: Option<String>,
     /// Open an issue with this title, or update the open one, in the place of a comment

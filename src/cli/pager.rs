@@ -12,7 +12,7 @@ pub(super) const VARIABLES: [&str; 2] = ["TRUEUP_PAGER", "PAGER"];
 #[cfg(unix)]
 const DEFAULT: &str = "less";
 
-/// The command of the pager: nothing if none is wanted, by an empty text or `cat`, or where none is named and the
+/// The command of the pager: nothing if none is wanted, by an empty text or `cat`, or if none is named and the
 /// terminal cannot show pages.
 #[cfg(unix)]
 fn program(variable: impl Fn(&str) -> Option<String>, has_pages: bool) -> Option<String> {
@@ -79,7 +79,7 @@ mod unix {
     pub(super) fn begin() {
         let mut pager = PAGER.lock().unwrap_or_else(PoisonError::into_inner);
         if let Pager::Wanted(program) = &*pager {
-            // Where it cannot be begun, the text is printed as it would be without.
+            // If it cannot be begun, the text is printed as it would be without.
             *pager = started(program).map_or(Pager::Unwanted, Pager::Running);
         }
     }

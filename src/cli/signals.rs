@@ -43,7 +43,7 @@ impl Drop for Handler {
 /// cancelled by then.
 pub(super) fn until_signal(runtime: &Runtime, asks: Asking<'_>) -> Option<u8> {
     static DEFAULT: Once = Once::new();
-    // Where another takes signals, it decides what they end.
+    // If another takes signals, it decides what they end.
     let is_ours = HANDLERS.load(Ordering::SeqCst) == 0;
     let _handler = Handler::new();
     let ended = runtime.block_on(async {

@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostics;
 use crate::report::sites::{Validated, Validation};
 use crate::report::{self, counted};
 use crate::site::{Depth, Detail, Loader};
-use crate::workflow::{Scope, commit_of, load_each, problems_beside, revisions, rollout_problems};
+use crate::workflow::{Scope, load_each, problems_beside, revisions, rollout_problems};
 
 use super::context::Context;
 use super::planning::{RemoteArguments, find_revision};
@@ -64,8 +64,7 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
         .read
         .settings(Depth::Checked, Detail::Warnings);
     let mut site = loader.load(&location, at, settings)?;
-    let policy = &site.documented_guards.policy;
-    let beside = problems_beside(&repository, commit_of(site.at), policy);
+    let beside = problems_beside(&repository, &site);
     site.diagnostics.extend(beside);
     let rollouts = rollout_problems(&repository, site.at, loader.sources_mut())?;
     site.diagnostics.extend(rollouts);
@@ -130,8 +129,7 @@ fn several(context: &Context, arguments: &ValidateArguments, scope: &Scope) -> R
     load_each(&mut loader, revisions, settings, &mut |at, loaded, _| {
         let (validated, problems) = match loaded {
             Ok(mut site) => {
-                let policy = &site.documented_guards.policy;
-                let beside = problems_beside(&repository, commit_of(site.at), policy);
+                let beside = problems_beside(&repository, &site);
                 site.diagnostics.extend(beside);
                 site.diagnostics.extend(rollouts.iter().cloned());
                 let validated = Validated {

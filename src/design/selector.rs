@@ -108,7 +108,7 @@ impl Group {
         self.selectors.is_empty() || selectors.any(|each| each.is_all() || each.matches(node))
     }
 
-    /// The nodes of this group, by name: the union of its selectors; all, without selectors or where one
+    /// The nodes of this group, by name: the union of its selectors; all, without selectors or if one
     /// of them has no criteria. Retired nodes are among them.
     #[must_use]
     pub fn nodes<'a>(&self, design: &'a Design) -> Vec<&'a NodeName> {

@@ -223,7 +223,7 @@ impl NodeReasons<'_> {
         let old = before.sections.get(&section).map(|fields| fields.to_node());
         let new = after.sections.get(&section).map(|fields| fields.to_node());
         if let Section::Firmware | Section::Expected = section {
-            // Each value is a line of its own, also where a whole part of a Hardware document is new.
+            // Each value is a line of its own, also if a whole part of a Hardware document is new.
             let values = [
                 with_parts_of(old.as_deref(), new.as_deref()),
                 with_parts_of(new.as_deref(), old.as_deref()),

@@ -22,7 +22,7 @@ pub struct FieldChange {
     pub after: Option<Arc<str>>,
     /// From the field that was edited to this node.
     pub chain: Vec<Link>,
-    /// By whom and why it is left as it is, where it is.
+    /// By whom and why it is left as it is, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Arc<str>>,
 }

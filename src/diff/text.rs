@@ -19,7 +19,7 @@ const CONTEXT: usize = 24;
 /// Both sides of a difference as they may be shown: on one line each, cut around the first character that
 /// differs if they are long.
 ///
-/// Where one side is secret, both are.
+/// If one side is secret, both are.
 #[must_use]
 pub fn shown(before: Option<&Node>, after: Option<&Node>) -> [Option<Arc<str>>; 2] {
     let is_secret = [before, after]

@@ -2,7 +2,7 @@
 //!
 //! Reading is strict: an integer is no string, a date is no string, `"1"` is no number (a date is
 //! given to a type that takes anything, as its text). [`Marked`] keeps the place of a part. Messages
-//! name types, and values only where they are no secret.
+//! name types, and values only if they are no secret.
 
 use std::fmt;
 

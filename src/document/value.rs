@@ -391,7 +391,7 @@ impl Node {
         }
     }
 
-    /// The number, if it is a whole one, also where it is written as `2.0`: to a schema that is an integer.
+    /// The number, if it is a whole one, also if it is written as `2.0`: to a schema that is an integer.
     #[must_use]
     pub fn whole_number(&self) -> Option<i64> {
         /// The first whole number whose neighbours a `double` does not tell apart.

@@ -1,6 +1,6 @@
 //! Values to YAML, in the style a person would write.
 //!
-//! Block style, two spaces, keys in their order. A string is plain only where PyYAML (YAML 1.1) and
+//! Block style, two spaces, keys in their order. A string is plain only if PyYAML (YAML 1.1) and
 //! YAML 1.2's core schema both read the same string back; several lines become a literal block where
 //! that is exact, and everything else is quoted. A text that would make a line a command of the pipeline
 //! that prints it is in double quotes, with one sign of the command escaped. Numbers, booleans, nulls and dates are written in

@@ -44,7 +44,7 @@ pub fn next_opening(lists: &[WindowList], now: Timestamp) -> Option<Timestamp> {
 }
 
 /// Whether changes may be made by some lists only when they may by others, too. Of lists by several clocks that is known
-/// only where they are the same.
+/// only if they are the same.
 #[must_use]
 pub fn all_within(inner: &[WindowList], outer: &[WindowList]) -> bool {
     if outer.is_empty() || inner == outer {

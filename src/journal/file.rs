@@ -40,7 +40,7 @@ impl Journal {
     /// [`Error::Exists`] if there is one already, [`Error::File`].
     pub fn create(directory: &Path) -> Result<Self, Error> {
         let missing = directory.ancestors().take_while(|path| !path.is_dir());
-        // Where it is there already, its entry may still not be durable.
+        // If it is there already, its entry may still not be durable.
         let entries = missing.count().max(1);
         std::fs::create_dir_all(directory).map_err(refused("make", directory))?;
         let path = directory.join(NAME);

@@ -3,7 +3,7 @@
 //! One state machine serves all backends: each maps what its provisioner says to a
 //! [`ProvisionState`], and asks [`step`] before it sends a verb, so that what the tables do not have
 //! is neither planned nor sent. The tables are data ([`TRANSITIONS`], [`LEVELS`], [`RULES`]); they hold
-//! what ironic-cleaning and ironic-retirement promise, also where Ironic itself is more lenient.
+//! what ironic-cleaning and ironic-retirement promise, also if Ironic itself is more lenient.
 
 mod cleaning;
 mod state;

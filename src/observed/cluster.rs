@@ -97,7 +97,7 @@ pub struct MissingRight {
     pub right: Arc<str>,
     /// The kinds of step that need it, by name.
     pub steps: BTreeSet<Arc<str>>,
-    /// Only where pods are deleted without regard to budgets.
+    /// Only if pods are deleted without regard to budgets.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
 }

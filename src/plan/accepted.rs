@@ -8,7 +8,7 @@ use super::subject::Subject;
 use crate::design::{Acceptance, AcceptedDesign, Class, DIGEST_VERSION, NodeDesign, Section};
 use crate::diff::{FieldChange, ValueDifference};
 
-/// The differences that would need a redeploy, and how each is accepted, where it is.
+/// The differences that would need a redeploy, and how each is accepted, if it is.
 #[derive(Default)]
 pub(super) struct Accepting {
     differences: Vec<(ValueDifference, Option<How>)>,

@@ -88,7 +88,7 @@ impl Drift {
             _ => Vec::new(),
         };
         let deployed = subject.seen.node().filter(|_| gone.is_none());
-        // Where the design itself was changed, that change is shown.
+        // If the design itself was changed, that change is shown.
         let parts = deployed.map_or(&[][..], |node| &node.drift);
         let edited = match parts.is_empty() {
             true => Vec::new(),

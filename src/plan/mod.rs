@@ -215,7 +215,7 @@ pub struct Change {
     pub destructive: bool,
     /// Disks that are erased or written.
     pub disks: Vec<Arc<str>>,
-    /// How the machine is cleaned on the way, where it is.
+    /// How the machine is cleaned on the way, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleaning: Option<Arc<Cleaning>>,
     /// Why, in words, if no field says it (`no record`, `is off`, `failed in run …`).

@@ -244,7 +244,7 @@ impl<'a> Subject<'a> {
     /// or never got there.
     pub(super) fn is_recorded_deployed(&self) -> bool {
         let phase = self.record.map(|record| record.phase);
-        // Where a step on a deployed machine failed, it is still what it was.
+        // If a step on a deployed machine failed, it is still what it was.
         self.was_in_service() && (phase == Some(Phase::Deployed) || self.seen.is_deployed())
     }
 

@@ -6,7 +6,7 @@
 //! checkpoints on top that are not published yet. If both have newer runs, the remote's count and ours are
 //! kept under a ref of their own.
 //!
-//! Where the remote has its records elsewhere than this clone looks for them, they are not followed: that the
+//! If the remote has its records elsewhere than this clone looks for them, they are not followed: that the
 //! records are not found is then no sign that there are none ([`Place`](super::Place)).
 
 use std::collections::BTreeMap;

@@ -530,7 +530,7 @@ pub struct RunRecord {
     /// Whether the Policy at its commit may ask for approvals of the changes that follow, or for signed runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub policy_asks: bool,
-    /// How it is divided among workers, where it is.
+    /// How it is divided among workers, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<Workers>,
 }

@@ -66,7 +66,7 @@ impl Limits {
         #[cfg(target_os = "linux")]
         {
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-            // Where the memory of the whole system or container runs out, this process goes first, not a run.
+            // If the memory of the whole system or container runs out, this process goes first, not a run.
             let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
         }
         // The first limit ends it by a signal that tells of it, the second by one that nothing survives.

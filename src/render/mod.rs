@@ -2,7 +2,7 @@
 //!
 //! This is Deckhand's engine with value semantics: what a document takes from another is a copy, so no
 //! document ever changes another one, and the order of the input changes nothing. Trees are shared
-//! behind [`Arc`]s and copied only where they are written.
+//! behind [`Arc`]s and copied only if they are written.
 //!
 //! # Where a value comes from
 //!

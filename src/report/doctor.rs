@@ -59,7 +59,7 @@ pub struct Check {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn text(out: &mut dyn Write, checks: &[Check], palette: Palette) -> fmt::Result {
     let widest = checks.iter().map(|check| check.check.len()).max();
     let widest = widest.unwrap_or_default();
@@ -93,7 +93,7 @@ struct Checks<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn json(out: &mut dyn Write, checks: &[Check]) -> fmt::Result {
     json::pretty(
         out,

@@ -40,7 +40,7 @@ pub(super) fn visible(text: &str) -> String {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn names<'a>(
     out: &mut dyn fmt::Write,
     names: impl IntoIterator<Item = &'a str>,

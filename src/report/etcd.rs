@@ -31,7 +31,7 @@ impl Row<'_> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn text(out: &mut dyn Write, rows: &[Row<'_>], palette: Palette) -> fmt::Result {
     if rows.is_empty() {
         return writeln!(out, "The site has no etcd clusters.");

@@ -87,7 +87,7 @@ impl<'a> OfSite<'a> {
     ///
     /// # Errors
     ///
-    /// Only where the writer fails.
+    /// Only if the writer fails.
     pub fn finish(self) -> fmt::Result {
         self.out.write_str(&of_site(&self.line, self.site))
     }

@@ -176,7 +176,7 @@ impl View<'_> {
     ///
     /// # Errors
     ///
-    /// Only where `out` fails.
+    /// Only if `out` fails.
     pub fn status(&self, out: &mut dyn Write, palette: Palette) -> fmt::Result {
         let mut table = Table::new(&["SITE", "PHASE", "RESULT", "RUN", "WHY"]);
         for (phase, site) in self.sites() {
@@ -206,7 +206,7 @@ impl View<'_> {
     ///
     /// # Errors
     ///
-    /// Only where `out` fails.
+    /// Only if `out` fails.
     pub fn json(
         &self,
         out: &mut dyn Write,
@@ -258,7 +258,7 @@ impl View<'_> {
     ///
     /// # Errors
     ///
-    /// Only where `out` fails.
+    /// Only if `out` fails.
     pub fn plan(
         &self,
         out: &mut dyn Write,
@@ -314,7 +314,7 @@ impl View<'_> {
     ///
     /// # Errors
     ///
-    /// Only where `out` fails.
+    /// Only if `out` fails.
     pub fn explain(&self, out: &mut dyn Write, site: &str) -> fmt::Result {
         self.explain_site(out, site)?;
         writeln!(out, "\n{}", Visible(&self.sentence()))
@@ -324,7 +324,7 @@ impl View<'_> {
     ///
     /// # Errors
     ///
-    /// Only where `out` fails.
+    /// Only if `out` fails.
     pub fn explain_all(&self, out: &mut dyn Write) -> fmt::Result {
         let is_in_the_way = |site: &&Arc<str>| {
             matches!(

@@ -207,7 +207,7 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn ways_out_text(out: &mut dyn Write, ways: &[String]) -> fmt::Result {
     if !ways.is_empty() {
         writeln!(out, "Ways out:")?;

@@ -30,7 +30,7 @@ impl<'a> Wrapped<'a> {
     ///
     /// # Errors
     ///
-    /// Only where `out` fails.
+    /// Only if `out` fails.
     pub fn finish(mut self) -> fmt::Result {
         self.flush()
     }

@@ -255,7 +255,7 @@ impl Repository {
         }
     }
 
-    /// An error where the history ends at this commit only because the clone has no more of it.
+    /// An error if the history ends at this commit only because the clone has no more of it.
     pub(super) fn whole_history(&self, last: git2::Oid, wanted: &str) -> Result<(), Error> {
         if self.shallow_ends().contains(&last) {
             return Err(Error::Shallow {

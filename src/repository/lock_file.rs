@@ -144,7 +144,7 @@ pub(super) fn take_away_if_left(target: &Path) -> bool {
     is_same && fs::remove_file(&path).is_ok()
 }
 
-/// Where two names cannot be told to be one file, nothing is taken away.
+/// If two names cannot be told to be one file, nothing is taken away.
 #[cfg(not(unix))]
 pub(super) fn take_away_if_left(_target: &Path) -> bool {
     false

@@ -2,7 +2,7 @@
 //!
 //! It can tell only of processes of the same boot of the same machine that it could see: a pid of
 //! another container means nothing here. A process is known by its pid and its start time, since pids
-//! are used again. Where anything is unknown, the holder is taken to be alive.
+//! are used again. If anything is unknown, the holder is taken to be alive.
 
 use std::fs;
 
@@ -31,10 +31,10 @@ pub struct Holder {
     pub pid: u32,
     /// When the process started, in the system's own units; `None` if that is not known.
     pub process_start: Option<u64>,
-    /// Set where the run has ended and the remote refuses its records: they are in the holder's clone only.
+    /// Set if the run has ended and the remote refuses its records: they are in the holder's clone only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
-    /// Set where the lock is held for a run whose parts are carried out by workers, and not for a process: it has none
+    /// Set if the lock is held for a run whose parts are carried out by workers, and not for a process: it has none
     /// that could renew it or that could be gone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub of_workers: bool,

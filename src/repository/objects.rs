@@ -85,7 +85,7 @@ impl Repository {
     }
 }
 
-/// Writes something, again where what it was being written to is gone.
+/// Writes something, again if what it was being written to is gone.
 fn unless_swept(mut write: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
     let is_gone = |error: &Error| match error {
         Error::Write { source, .. } => source.kind() == std::io::ErrorKind::NotFound,

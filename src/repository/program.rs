@@ -166,7 +166,7 @@ impl Repository {
         // A fetch must not begin to repack what libgit2 has mapped.
         command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
         command.arg("--git-dir").arg(&self.git_dir);
-        // Where it is told the first, it takes the folder that it is in for the second.
+        // If it is told the first, it takes the folder that it is in for the second.
         if !self.is_bare {
             command.arg("--work-tree").arg(&self.root);
         }

@@ -125,7 +125,7 @@ pub enum PushOutcome {
 }
 
 impl Repository {
-    /// The remote of which this clone has copies of refs, if there is one, also where it is not configured any more.
+    /// The remote of which this clone has copies of refs, if there is one, also if it is not configured any more.
     ///
     /// # Errors
     ///

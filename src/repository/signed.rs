@@ -85,7 +85,7 @@ impl Repository {
         self.sign_asking(key, NAMESPACE, text, Asks::Nothing)
     }
 
-    /// The key that `gpg.ssh.defaultKeyCommand` names, if no other one is. It is run only where it is in the
+    /// The key that `gpg.ssh.defaultKeyCommand` names, if no other one is. It is run only if it is in the
     /// configuration of the user or the system, and not in that of the repository.
     fn default_key(&self) -> Result<Option<SigningKey>, Error> {
         if self.config("gpg.format")?.as_deref() != Some("ssh") {

@@ -150,7 +150,7 @@ impl SigningKey {
 pub(super) enum Asks {
     /// A person, if there is a terminal.
     APerson,
-    /// Where a passphrase is asked for, there is no signature.
+    /// If a passphrase is asked for, there is no signature.
     Nothing,
 }
 

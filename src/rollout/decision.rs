@@ -40,7 +40,7 @@ fn open_phase(phases: &Phases, state: &RolloutState) -> Option<usize> {
     })
 }
 
-/// Why the rollout is stopped, where it is.
+/// Why the rollout is stopped, if it is.
 #[must_use]
 pub fn stopped(phases: &Phases, state: &RolloutState) -> Option<String> {
     let known = || phases.sites().filter_map(|site| state.sites.get(site));

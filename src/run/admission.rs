@@ -66,7 +66,7 @@ pub fn admit(
             )],
         });
     }
-    // Where nothing is done, no commit is left out.
+    // If nothing is done, no commit is left out.
     if plan.options.allow_intermediate_commits || !is_site_action || plan.finds_nothing() {
         return Ok(());
     }

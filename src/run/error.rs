@@ -194,7 +194,7 @@ pub enum Error {
         /// The worker.
         holder: Box<Holder>,
     },
-    /// No worker begins a part while a process ends or aborts the run, or where one was interrupted that did.
+    /// No worker begins a part while a process ends or aborts the run, or if one was interrupted that did.
     #[error("part `{part}` of run {run} cannot begin: {} on {} {} the run{}", holder.who, holder.host,
         if *is_gone { "was to end or to abort" } else { "ends or aborts" }, if *is_gone { ", and was interrupted" } else { "" })]
     BeingEnded {
@@ -464,7 +464,7 @@ impl Error {
     }
 }
 
-/// The way out where records are not signed as the site demands.
+/// The way out if records are not signed as the site demands.
 const UNTRUSTED_HINT: &str = "check the records with `trueup log` and `trueup status`; where they are right, an allowed signer signs them with `trueup log --sign`";
 
 fn counted_nodes(number: usize) -> String {

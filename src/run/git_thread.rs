@@ -24,7 +24,7 @@ pub fn with_heartbeat<T>(
     body: impl FnOnce() -> T,
 ) -> T {
     let (thread, asked) = mpsc::channel();
-    // Where the thread is not asked, the channel only says when the run is over.
+    // If the thread is not asked, the channel only says when the run is over.
     let over = match git {
         GitWork::Background => {
             *lock(&holder.lease().git.sender) = Some(thread);

@@ -101,7 +101,7 @@ impl<'a> Process<'a> {
         self.take_as(Some(held.lock.id), held.holder.clone(), plan.as_bytes())
     }
 
-    /// Takes the lock if it is free, or where a dead process of this machine left it and `may_take_over` does not
+    /// Takes the lock if it is free, or if a dead process of this machine left it and `may_take_over` does not
     /// refuse that.
     pub(super) fn acquire(
         &self,

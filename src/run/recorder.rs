@@ -55,7 +55,7 @@ impl RunListener for Recorder<'_> {
         self.relay(&event.time, own_ms);
     }
 
-    /// Lets the step continue: at once, or where it noted something that others must find, should this process vanish,
+    /// Lets the step continue: at once, or if it noted something that others must find, should this process vanish,
     /// when that is published: a process that continues in another clone has what is published, and not the journal.
     fn noted(&mut self, step: &StepId, text: &Arc<str>, go_on: oneshot::Sender<()>) {
         self.holder.noted(step, text);

@@ -146,7 +146,7 @@ fn pause(process: Process<'_>, wait: Duration) -> Result<(), Error> {
 /// The safeguards that a release of a lock may skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlock {
-    /// Only where its process is certainly gone.
+    /// Only if its process is certainly gone.
     Dead,
     /// Also if it has not moved for ten minutes, which is waited for.
     Unmoved,

@@ -1,7 +1,7 @@
 //! Signs the newest records, by a person who has checked them.
 //!
 //! A signature over the newest commit of the records is one over all of them. This is the way on where records were written
-//! without one, because the agent was gone, or where a key does not count any more.
+//! without one, because the agent was gone, or if a key does not count any more.
 
 use super::error::{self, Error};
 use super::process::Process;

@@ -1,7 +1,7 @@
 //! Tokens of Keystone v3, validated by Keystone itself.
 //!
 //! The caller's token validates itself, which Keystone's policies allow (`token_subject`): the service needs no account
-//! of its own. It counts only where it is scoped to the project of the settings: a role in any other project, which
+//! of its own. It counts only if it is scoped to the project of the settings: a role in any other project, which
 //! others may give, is none here. A result is kept for seconds, so that a revoked token is refused soon.
 
 use std::collections::HashMap;

@@ -109,7 +109,7 @@ impl Server {
 
     /// Resumes the run that was interrupted, beside the answers to requests.
     pub fn resume_interrupted(&self) {
-        // Where the place is taken, there is nothing to resume.
+        // If the place is taken, there is nothing to resume.
         let _ = resume(&self.shared, None);
     }
 

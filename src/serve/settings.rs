@@ -79,7 +79,7 @@ fn keystone_roles() -> BTreeMap<String, Rights> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeckhandSettings {
-    /// Scheme, host and port of each, as `https://HOST:PORT`; `http` only where it is written.
+    /// Scheme, host and port of each, as `https://HOST:PORT`; `http` only if it is written.
     pub hosts: Vec<String>,
     /// The authorities of their certificates, as PEM, besides those of the system.
     pub ca: Option<PathBuf>,

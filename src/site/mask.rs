@@ -12,7 +12,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::{Document, Node, Value};
 use crate::render::Rendering;
 
-/// Secrets shorter than this, in bytes, are words that appear everywhere: they are masked only where they
+/// Secrets shorter than this, in bytes, are words that appear everywhere: they are masked only if they
 /// are all that is quoted.
 const SHORT: usize = 4;
 

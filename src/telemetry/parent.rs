@@ -14,7 +14,7 @@ const LONGEST_STATE: usize = 512;
 /// The bytes of a `traceparent` of the first version.
 const LENGTH: usize = 55;
 
-/// The context below a parent in another process; without one, or where it is not of the form, one without parent.
+/// The context below a parent in another process; without one, or if it is not of the form, one without parent.
 #[must_use]
 pub fn parent(traceparent: Option<&str>, tracestate: Option<&str>) -> Context {
     let none = Context::new();

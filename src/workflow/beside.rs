@@ -1,30 +1,39 @@
 //! The files that a Policy names beside its documents, checked before a plan needs them.
 
 use super::approvals::signers_problems;
+use super::commit_of;
 use super::rules::rules;
-use crate::design::Policy;
+use crate::design::kind;
 use crate::diagnostic::Diagnostic;
 use crate::rego::{self, Problem};
 use crate::repository::{CommitId, Repository};
+use crate::site::Site;
 
-/// The problems of the files that a Policy names, at a commit or in the worktree (`None`): those that would refuse plans
-/// and runs.
+/// The problems of the files that the Policy of a site names: those that would refuse plans and runs.
 #[must_use]
-pub fn problems_beside(
-    repository: &Repository,
-    commit: Option<CommitId>,
-    policy: &Policy,
-) -> Vec<Diagnostic> {
+pub fn problems_beside(repository: &Repository, site: &Site) -> Vec<Diagnostic> {
+    let (policy, commit) = (&site.documented_guards.policy, commit_of(site.at));
+    let asked_by = |problem: Diagnostic, fields: &[&str]| {
+        let documents = site.rendering.of_schema(kind::POLICY).iter();
+        let mut places =
+            documents.flat_map(|policy| fields.iter().filter_map(|field| policy.data.get(field)));
+        match places.next() {
+            Some(place) => problem.related(place.mark, "the Policy asks for it here"),
+            None => problem,
+        }
+    };
     let mut found = Vec::new();
     if policy.asks_for_signatures() {
         let path = policy.allowed_signers();
         let problems = signers_problems(repository, commit, policy).into_iter();
         found.extend(problems.map(|(why, hint)| {
-            Diagnostic::error_in("rule-allowed-signers", Some(path), why).hint(hint)
+            let problem = Diagnostic::error_in("rule-allowed-signers", Some(path), why).hint(hint);
+            asked_by(problem, &["approvals", "signed_runs"])
         }));
     }
     if let Some(folder) = &policy.rego {
-        found.extend(problem_of_rules(repository, commit, folder));
+        let problem = problem_of_rules(repository, commit, folder);
+        found.extend(problem.map(|problem| asked_by(problem, &["rego"])));
     }
     found
 }
@@ -38,11 +47,7 @@ fn problem_of_rules(
     let code = "rule-rego";
     let files = match rules(repository, commit, folder) {
         Ok(files) => files,
-        Err(failure) => {
-            let named = format!("`rego: {folder}` of the Policy names it");
-            let problem = Diagnostic::error_in(code, Some(folder), failure.message);
-            return Some(problem.hint(named));
-        }
+        Err(failure) => return Some(Diagnostic::error_in(code, Some(folder), failure.message)),
     };
     let error = rego::check(&files).err()?;
     let text = error.to_string();

@@ -331,7 +331,7 @@ impl<'a> Checkout<'a> {
     /// The guards cannot be loaded that name the branch of its records, or what is named is none.
     pub fn site<'s>(&'s self, connection: Connection<'s>) -> Result<SiteRepository<'s>, Failure> {
         let site = &self.location.site;
-        // Where no remote is asked, it makes no difference.
+        // If no remote is asked, it makes no difference.
         let branch = match connection {
             Connection::Shared { .. } => self.state_branch()?,
             Connection::Alone | Connection::Offline => None,

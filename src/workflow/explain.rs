@@ -328,7 +328,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// Why nothing is done to a node: it is as designed only where that is known.
+    /// Why nothing is done to a node: it is as designed only if that is known.
     fn unchanged_by_record(&self, node: &NodeName) -> String {
         let record = self.known.records.and_then(|records| records.get(node));
         let Some(record) = record else {

@@ -77,7 +77,7 @@ pub fn follow<'s>(
     Ok(store)
 }
 
-/// A warning where the tags of the site tell of site actions that no record does: without their records all machines are
+/// A warning if the tags of the site tell of site actions that no record does: without their records all machines are
 /// strangers.
 fn lost(checkout: &Checkout<'_>, store: &Store<'_>) -> Result<Option<String>, Failure> {
     if checkout.repository.read_ref(store.place().own())?.is_some() {

@@ -492,7 +492,7 @@ fn a_bare_repository_is_read_by_its_revisions() {
         ended.stderr
     );
     git(&["symbolic-ref", "HEAD", "refs/heads/main"]);
-    // Where git is told not to take it for a repository, it is none.
+    // If git is told not to take it for a repository, it is none.
     let strict = ["config", "--global", "safe.bareRepository", "explicit"];
     let mut command = std::process::Command::new("git");
     let home = clone.checkout.outside();

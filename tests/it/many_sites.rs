@@ -757,7 +757,7 @@ fn one_name_has_one_definition_in_every_command() {
     }
     refused("other", &["plan", "--site", "edge"]);
     assert_eq!(fixture.tags(), Vec::<String>::new());
-    // A site that has its name alone is as good as before, and so is this one once its copy has another name, also where
+    // A site that has its name alone is as good as before, and so is this one once its copy has another name, also if
     // its documents are of the time before.
     inside("other", &["log"]).with(0);
     let renamed = fixture.read("second/site-definition.yaml");

@@ -1,5 +1,5 @@
 //! Sites shaped like those of public repositories, which Deckhand and Drydock accept: they are accepted here too, with
-//! a warning where trueup knows better.
+//! a warning if trueup knows better.
 
 use std::collections::BTreeMap;
 

@@ -132,7 +132,7 @@ proptest! {
         mut case in case(),
         appends in 0usize..60,
     ) {
-        // Where a deploy may overtake its gate, the gate is no need.
+        // If a deploy may overtake its gate, the gate is no need.
         case.site.options.overlap = false;
         let plan = case.site.plan();
         let fixture = case.fixture();

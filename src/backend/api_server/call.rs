@@ -449,7 +449,7 @@ pub(in crate::backend) fn refusal(status: StatusCode, body: &[u8]) -> ApiError {
     ApiError::Refused(said.with_code(status.as_u16()).boxed())
 }
 
-/// Tries up to three times while the error can pass, a little later each time; not again where one try took long, as with a
+/// Tries up to three times while the error can pass, a little later each time; not again if one try took long, as with a
 /// server that takes requests and answers none.
 pub(in crate::backend) async fn again<T, F: Future<Output = Result<T, ApiError>>>(
     ask: impl FnMut() -> F,

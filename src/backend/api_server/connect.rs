@@ -50,7 +50,7 @@ impl Connection {
         &self.settings
     }
 
-    /// The server; opened again where what it knows of us is no longer valid.
+    /// The server; opened again if what it knows of us is no longer valid.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Connection {
     }
 }
 
-/// Why a kubeconfig cannot be used. What is wrong inside it is named only where that quotes nothing of it.
+/// Why a kubeconfig cannot be used. What is wrong inside it is named only if that quotes nothing of it.
 fn unusable(error: &KubeconfigError) -> String {
     let why = match error {
         KubeconfigError::CurrentContextNotSet => "it has no current context",

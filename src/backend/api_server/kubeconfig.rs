@@ -36,7 +36,7 @@ pub(super) enum FoundConfig {
     Pod,
 }
 
-/// Reads the kubeconfig that settings name; `again`: also where it was read before.
+/// Reads the kubeconfig that settings name; `again`: also if it was read before.
 ///
 /// # Errors
 ///

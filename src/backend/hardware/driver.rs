@@ -133,7 +133,7 @@ pub(super) trait StepTarget: Send + Sync {
     }
 }
 
-/// Carries a step out on a machine that was reached: only where it is the one that the document means.
+/// Carries a step out on a machine that was reached: only if it is the one that the document means.
 pub(super) async fn carry_out(
     mut machine: impl StepTarget,
     registry: &Registry,

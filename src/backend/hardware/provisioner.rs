@@ -2,7 +2,7 @@
 //! found by a name, and drive the machine by themselves.
 //!
 //! An object is looked for by its name, and is that of the machine that the document means if the
-//! record names the same one. A change is asked for only where trueup's own table has it ([`Task::gate`]):
+//! record names the same one. A change is asked for only if trueup's own table has it ([`Task::gate`]):
 //! provisioners take what they should refuse.
 
 use std::collections::{BTreeSet, HashMap};

@@ -92,7 +92,7 @@ impl Dialect for Plain {
     }
 }
 
-/// One request. It is safe to repeat if its method is GET or HEAD, or where it is said to be
+/// One request. It is safe to repeat if its method is GET or HEAD, or if it is said to be
 /// ([`Self::repeatable`]).
 #[derive(Clone)]
 pub struct Request<'a> {

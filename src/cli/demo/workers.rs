@@ -1,6 +1,6 @@
 //! The story of many workers: a plan is cut into parts, which processes in clones of their own carry out.
 //!
-//! They are started as an engine such as Airflow starts its tasks: a part once those before it have ended, again where
+//! They are started as an engine such as Airflow starts its tasks: a part once those before it have ended, again if
 //! its process died. The time of the simulated site is held for the moment in which one of them is killed.
 
 use std::collections::{BTreeMap, BTreeSet};

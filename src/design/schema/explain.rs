@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::paths::{Location, LocationSegment};
 use jsonschema::{JsonType, ValidationError};
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
 use super::cost::{MOST_PARTS, TooMuch};
 use super::{LARGEST_INTEGER, Source};
@@ -295,6 +295,7 @@ fn unknown_field(place: &Place<'_>, field: &str, within: Option<&Json>) -> Diagn
     let known = within
         .and_then(|schema| schema.get("properties"))
         .and_then(Json::as_object);
+    let holder = known.and_then(|fields| holder(fields, field));
     let known: Vec<&str> = known
         .into_iter()
         .flat_map(|fields| fields.keys().map(String::as_str))
@@ -303,8 +304,11 @@ fn unknown_field(place: &Place<'_>, field: &str, within: Option<&Json>) -> Diagn
         "schema-unknown-field",
         mark,
         message.replacen("has no field", "has an unknown field", 1),
-    )
-    .did_you_mean(field, known.iter().copied());
+    );
+    let diagnostic = match holder {
+        Some(holder) => diagnostic.hint(format!("`{field}` is a field of `{holder}`")),
+        None => diagnostic.did_you_mean(field, known.iter().copied()),
+    };
     let diagnostic = match &diagnostic.hint {
         None if !known.is_empty() => diagnostic.hint(format!("known are {}", listed(&known))),
         _ => diagnostic,
@@ -313,6 +317,17 @@ fn unknown_field(place: &Place<'_>, field: &str, within: Option<&Json>) -> Diagn
         true => diagnostic.as_warning(),
         false => diagnostic,
     }
+}
+
+/// The only one of these fields that has a field of this name: it was written outside of it.
+fn holder<'s>(fields: &'s Map<String, Json>, name: &str) -> Option<&'s str> {
+    let has_it = |field: &Json| {
+        let below = field.get("properties");
+        below.is_some_and(|below| below.get(name).is_some())
+    };
+    let mut holders = fields.iter().filter(|(_, field)| has_it(field));
+    let (holder, _) = holders.next()?;
+    holders.next().is_none().then_some(holder.as_str())
 }
 
 fn key_mark(node: &Node, name: &str) -> Mark {

@@ -1,7 +1,7 @@
 //! Values of documents as the validator reads them, in place.
 //!
 //! The validator walks [`Node`]s themselves, so validating copies nothing. Dates count as strings, a
-//! key that is no string counts by its text where fields are counted, but is never looked up.
+//! key that is no string counts by its text if fields are counted, but is never looked up.
 //!
 //! A schema of a site that refers to itself can visit a value more often than any machine can. Each
 //! visit is counted, and where the [`Budget`] is spent a value has nothing below it any more, so that

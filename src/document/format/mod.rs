@@ -2,7 +2,7 @@
 //!
 //! Comments and the texts of scalars stay as they are written. A text is read line by line into a tree of fields
 //! ([`read`]), which is written anew ([`write`]). The reader of documents is asked whether both texts have the same
-//! values; if they have not, or where a text has what the tree has no place for, nothing of it is changed.
+//! values; if they have not, or if a text has what the tree has no place for, nothing of it is changed.
 
 mod flow;
 mod read;

@@ -13,7 +13,7 @@ fn documented(documents: &[(&str, &str)]) -> Documented {
         true => document(kind, crate::design::DEFAULT_STRATEGY, data),
         false => document(kind, &format!("d{number}"), data),
     });
-    // What is expected guards only where it is demanded.
+    // What is expected guards only if it is demanded.
     let demand = documents.iter().any(|(kind, _)| *kind == kind::HARDWARE);
     let demand = demand.then(|| document(kind::POLICY, "demand", "expected_hardware: demand"));
     let text: Vec<String> = machines.into_iter().chain(others).chain(demand).collect();

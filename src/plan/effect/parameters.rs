@@ -382,7 +382,19 @@ pub(super) fn display_value(value: &Value) -> String {
             let steps: Vec<_> = steps.iter().map(display_step).collect();
             steps.join(", ")
         }
+        Value::Array(pairs) if pairs.iter().all(|pair| label(pair).is_some()) => {
+            let labels: Vec<_> = pairs.iter().filter_map(label).collect();
+            labels.join(" ")
+        }
         other => format!("`{other}`"),
+    }
+}
+
+/// A label, which is a pair of its key and its value.
+fn label(pair: &Value) -> Option<String> {
+    match pair.as_array()?.as_slice() {
+        [Value::String(key), Value::String(value)] => Some(format!("`{key}={value}`")),
+        _ => None,
     }
 }
 

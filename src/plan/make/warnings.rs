@@ -191,7 +191,7 @@ fn hopeless(
     found.map(|(_, text)| text).collect()
 }
 
-/// The warning where pods are deleted despite their budgets at a drain's timeout.
+/// The warning if pods are deleted despite their budgets at a drain's timeout.
 fn round_budgets(policy: Option<OnDrainTimeout>) -> Option<Arc<str>> {
     let when = match policy? {
         OnDrainTimeout::Fail => return None,

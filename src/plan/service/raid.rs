@@ -7,7 +7,7 @@ use crate::plan::subject::Subject;
 
 /// How the volumes of a deployed machine stand to its design, whose sections `edited` differ from what was applied last.
 ///
-/// Where the design is the same and the machine another, it is drift, which only a redeploy repairs that is asked for.
+/// If the design is the same and the machine another, it is drift, which only a redeploy repairs that is asked for.
 pub(in crate::plan) fn standing(
     subject: Subject<'_>,
     after: &NodeDesign,

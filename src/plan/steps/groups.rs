@@ -47,7 +47,7 @@ struct Progress<'g> {
     /// Nodes that have steps in a group already.
     sent: FxHashSet<&'g NodeName>,
     /// The last gate of the last group that takes machines out of service, or brings some back: the limits are the site's,
-    /// so the next such group waits for it, also where groups run in parallel.
+    /// so the next such group waits for it, also if groups run in parallel.
     last_with_waves: Option<StepIndex>,
     /// The limits, with the places of machines that are down and have not had their turn.
     limits: WaveLimits<'g>,

@@ -661,7 +661,7 @@ fn a_drain_that_could_not_end_is_blocked_and_not_begun() {
     let said =
         "if its kubelet stays silent, its 3 pods do not end, and its drain fails after 5 minutes";
     assert!(reasons.contains(said), "{reasons}");
-    // Its pods are deleted if a flag names it, and where none are left nothing is waited for.
+    // Its pods are deleted if a flag names it, and if none are left nothing is waited for.
     let mut gone = off();
     gone.options.leaving.gone = these(&["n1"]);
     assert!(blocked(&gone.plan()).is_empty());

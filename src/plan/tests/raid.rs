@@ -69,7 +69,7 @@ fn volumes_that_differ_are_made_by_a_redeploy_on_rung_wipe_once_it_is_allowed() 
     assert!(plan.steps.is_empty());
     assert!(reasons(&plan).contains("raid.volumes: RAID0 of 2 drives, designed RAID1 of 2 drives"));
 
-    // No lower rung is enough, also where the policy has one for the section.
+    // No lower rung is enough, also if the policy has one for the section.
     for rung in Rung::ALL {
         let mut site = differing();
         site.options.allow_reinstall = all();

@@ -58,7 +58,7 @@ struct Lines {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn codequality(
     out: &mut dyn Write,
     diagnostics: &Diagnostics,

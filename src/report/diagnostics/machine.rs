@@ -56,7 +56,7 @@ struct Other<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn json(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) -> fmt::Result {
     let (errors, warnings) = diagnostics.counts();
     let problems = Problems {
@@ -117,7 +117,7 @@ fn in_full(diagnostic: &Diagnostic, sources: &Sources) -> String {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn github(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) -> fmt::Result {
     fn data(text: &str) -> String {
         text.replace('%', "%25")
@@ -168,7 +168,7 @@ pub fn github(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources)
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn sarif(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) -> fmt::Result {
     let mut rules: BTreeMap<Code, usize> = diagnostics
         .iter()
@@ -300,7 +300,7 @@ fn junit_lines(list: &[&Diagnostic], wanted: Severity, sources: &Sources) -> Str
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn junit(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) -> fmt::Result {
     let mut files: BTreeMap<Arc<str>, Vec<&Diagnostic>> = BTreeMap::new();
     for diagnostic in diagnostics {

@@ -15,7 +15,7 @@ const FEW: usize = 3;
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn text(
     out: &mut dyn Write,
     diagnostics: &Diagnostics,

@@ -32,7 +32,7 @@ pub struct Compared<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn html(
     out: &mut dyn Write,
     diff: &DocumentDiff,

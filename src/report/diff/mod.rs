@@ -34,7 +34,7 @@ const MOST_NODES: usize = 8;
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn text(
     out: &mut dyn Write,
     diff: &DocumentDiff,
@@ -213,7 +213,7 @@ fn field(
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn texts(out: &mut dyn Write, before: &str, after: &str, palette: Palette) -> fmt::Result {
     each_hunk(out, &lines(before, after, CONTEXT), palette)
 }
@@ -323,7 +323,7 @@ struct Field<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn json(
     out: &mut dyn Write,
     diff: &DocumentDiff,

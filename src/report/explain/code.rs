@@ -135,7 +135,7 @@ fn next_link(text: &str) -> Option<(&str, (&str, &str, &str))> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn write_code(out: &mut dyn Write, code: &CodeReference, palette: Palette) -> fmt::Result {
     writeln!(
         out,
@@ -164,7 +164,7 @@ pub fn write_code(out: &mut dyn Write, code: &CodeReference, palette: Palette) -
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn write_code_json(out: &mut dyn Write, code: &CodeReference) -> fmt::Result {
     written(out, "code", code)
 }

@@ -22,7 +22,7 @@ pub struct FieldExample {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn write_field(
     out: &mut dyn Write,
     field: &FieldReference,
@@ -110,7 +110,7 @@ struct WrittenField<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn write_field_json(
     out: &mut dyn Write,
     field: &FieldReference,

@@ -59,7 +59,7 @@ fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn write_word(out: &mut dyn Write, word: &WordReference, palette: Palette) -> fmt::Result {
     let name = palette.paint(Role::Strong, &word.word);
     writeln!(out, "{name}  ({})\n", word.section)?;
@@ -71,7 +71,7 @@ pub fn write_word(out: &mut dyn Write, word: &WordReference, palette: Palette) -
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn write_word_json(out: &mut dyn Write, word: &WordReference) -> fmt::Result {
     written(out, "word", word)
 }

@@ -15,7 +15,7 @@ use crate::report::{Palette, Role, Visible, counted};
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn write_thing(
     out: &mut dyn Write,
     explanation: &Explanation,
@@ -252,7 +252,7 @@ fn time(out: &mut dyn Write, timing: &StepTiming, palette: Palette) -> fmt::Resu
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn write_thing_json(out: &mut dyn Write, explanation: &Explanation) -> fmt::Result {
     written(out, "thing", explanation)
 }

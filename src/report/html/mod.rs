@@ -42,7 +42,7 @@ pub(in crate::report) fn node_name(name: &str) -> String {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub(crate) fn page(
     out: &mut dyn Write,
     look: Look,
@@ -113,7 +113,7 @@ pub(super) fn compared(
         write!(out, "<td class=\"{class}\"><code>")?;
         let side = hunks.iter().flatten().filter(|line| line.kind == kind);
         let side: Vec<&Line> = side.collect();
-        // Where a value became another one altogether, no word of it is marked by itself.
+        // If a value became another one altogether, no word of it is marked by itself.
         let whole = !side.iter().flat_map(|line| &line.parts).any(|part| part.0);
         for line in side {
             parts(out, line, mark, whole)?;

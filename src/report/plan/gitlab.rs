@@ -22,7 +22,7 @@ struct Counts {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn gitlab(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
     let mut counts = Counts {
         create: 0,

@@ -79,7 +79,7 @@ pub(super) fn fold(steps: &[Step]) -> (Vec<Phase<'_>>, Vec<usize>) {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn dot(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
     let quoted = |text: &str| format!("\"{}\"", escaped(text));
     writeln!(out, "digraph {} {{", quoted(plan.site.as_str()))?;
@@ -124,7 +124,7 @@ pub fn dot(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn mermaid(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
     writeln!(out, "flowchart LR")?;
     let Picture { boxes, arrows } = Picture::of(plan, most);

@@ -68,7 +68,7 @@ pub fn marker(site: &str) -> String {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn markdown(out: &mut dyn Write, plan: &Plan, comment: &Comment<'_>) -> fmt::Result {
     let mut page = Page {
         text: String::new(),

@@ -41,7 +41,7 @@ pub(super) struct OutlinePart<'a> {
     pub(super) nodes: usize,
 }
 
-/// All stages in order; groups without a change are in it, other stages only where they have one.
+/// All stages in order; groups without a change are in it, other stages only if they have one.
 pub(super) fn outline(plan: &Plan) -> Vec<OutlinePart<'_>> {
     let parts = stages(plan)
         .into_iter()

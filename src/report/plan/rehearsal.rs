@@ -96,7 +96,7 @@ pub(super) fn lines(plan: &Plan) -> Option<(String, Vec<String>)> {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
-        // Where nothing fails, the plan itself leaves them so, as its warnings tell.
+        // If nothing fails, the plan itself leaves them so, as its warnings tell.
         let failed = match steps.is_empty() {
             true => String::new(),
             false => format!(": {}{more}", steps.join("; ")),

@@ -183,7 +183,7 @@ fn nothing(plan: &Plan) -> String {
     }
     if differing > 0 && !plan.request.action.is_targeted() {
         let nodes = counted(differing, "node differs", "nodes differ");
-        // Where a group waits for such a node, a run still judges it.
+        // If a group waits for such a node, a run still judges it.
         return match plan.steps.is_empty() {
             true => format!("Nothing to carry out: {nodes}, as shown"),
             false => {

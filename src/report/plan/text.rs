@@ -33,7 +33,7 @@ const MOST_LINES: usize = 5;
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     heading(out, plan, view)?;
     destroyed(out, plan, view)?;
@@ -482,7 +482,7 @@ fn denied(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn approvals(out: &mut dyn Write, plan: &Plan, palette: Palette) -> fmt::Result {
     if plan.approvals.is_empty() {
         return Ok(());

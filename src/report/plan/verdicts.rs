@@ -13,7 +13,7 @@ use crate::report::{counted, json};
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn verdicts(out: &mut dyn Write, verdicts: &Verdicts, palette: Palette) -> fmt::Result {
     for verdict in &verdicts.denied {
         let head = palette.paint(Role::Destructive, "denied:");
@@ -41,7 +41,7 @@ struct Judged<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn verdicts_json(out: &mut dyn Write, verdicts: &Verdicts) -> fmt::Result {
     json::pretty(
         out,

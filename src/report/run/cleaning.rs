@@ -29,7 +29,7 @@ pub struct CleanStepsRow<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn clean_steps(
     out: &mut dyn Write,
     rows: &[CleanStepsRow<'_>],
@@ -85,7 +85,7 @@ struct All<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn clean_steps_json(out: &mut dyn Write, rows: &[CleanStepsRow<'_>]) -> fmt::Result {
     json::pretty(
         out,

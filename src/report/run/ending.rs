@@ -30,7 +30,7 @@ const MOST_REASONS: usize = 20;
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn report(
     out: &mut dyn Write,
     report: &RunReport,

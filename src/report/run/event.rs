@@ -11,7 +11,7 @@ use crate::run::{EventKind, GroupResult, RunEvent};
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn line(out: &mut dyn Write, event: &RunEvent, palette: Palette) -> fmt::Result {
     let clock = event.time.get(11..19).unwrap_or(&event.time);
     let seconds = event.elapsed_ms / 1_000;

@@ -15,7 +15,7 @@ const MOST_NODES: usize = 200;
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn show_markdown(
     out: &mut dyn Write,
     run: &RunRecord,
@@ -37,7 +37,7 @@ pub fn show_markdown(
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn report_markdown(out: &mut dyn Write, report: &RunReport) -> fmt::Result {
     writeln!(
         out,
@@ -101,7 +101,7 @@ pub fn report_markdown(out: &mut dyn Write, report: &RunReport) -> fmt::Result {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn report_junit(out: &mut dyn Write, report: &RunReport) -> fmt::Result {
     writeln!(
         out,

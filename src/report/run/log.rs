@@ -31,7 +31,7 @@ pub struct RunRow {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn log(
     out: &mut dyn Write,
     runs: &[RunRow],
@@ -114,7 +114,7 @@ pub struct NodeRun {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn node_history(out: &mut dyn Write, runs: &[NodeRun], palette: Palette) -> fmt::Result {
     if runs.is_empty() {
         return writeln!(out, "No run that has ended was about it");
@@ -176,7 +176,7 @@ fn changed(change: &Change) -> String {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn node_history_json(out: &mut dyn Write, node: &NodeName, runs: &[NodeRun]) -> fmt::Result {
     #[derive(Serialize)]
     struct One<'a> {
@@ -301,7 +301,7 @@ struct Runs<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn log_json(
     out: &mut dyn Write,
     runs: &[RunRow],
@@ -338,7 +338,7 @@ pub fn requested(request: &Requested) -> String {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn show(
     out: &mut dyn Write,
     row: &RunRow,
@@ -425,7 +425,7 @@ struct Run<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn show_json(out: &mut dyn Write, run: &RunRow, report: Option<&RunReport>) -> fmt::Result {
     json::pretty(
         out,

@@ -70,7 +70,7 @@ impl NodeRow<'_> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn nodes(out: &mut dyn Write, rows: &[NodeRow<'_>], palette: Palette) -> fmt::Result {
     let mut table = Table::new(&[
         "NODE", "RACK", "GROUPS", "PROFILE", "HARDWARE", "TAGS", "NOTE",
@@ -133,7 +133,7 @@ struct One<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn nodes_json(out: &mut dyn Write, rows: &[NodeRow<'_>]) -> fmt::Result {
     let nodes = rows
         .iter()

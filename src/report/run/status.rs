@@ -60,7 +60,7 @@ pub fn differences(change: &Change) -> Vec<Arc<str>> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn status(
     out: &mut dyn Write,
     rows: &[StatusRow<'_>],
@@ -270,7 +270,7 @@ struct All<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn status_json(
     out: &mut dyn Write,
     rows: &[StatusRow<'_>],

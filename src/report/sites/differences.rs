@@ -131,7 +131,7 @@ impl Differences {
     ///
     /// # Errors
     ///
-    /// Only where `out` fails.
+    /// Only if `out` fails.
     pub fn write(&self, out: &mut dyn Write, sources: &Sources) -> fmt::Result {
         match self.form {
             DifferencesForm::Text(palette, full) => self.text(out, sources, palette, full),

@@ -26,7 +26,7 @@ pub struct ListedSite {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn list(out: &mut dyn Write, sites: &[ListedSite], palette: Palette) -> fmt::Result {
     let mut table = Table::new(&["SITE", "DEFINITION", "PROBLEM"]);
     for site in sites {
@@ -45,7 +45,7 @@ pub fn list(out: &mut dyn Write, sites: &[ListedSite], palette: Palette) -> fmt:
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn list_json(out: &mut dyn Write, sites: &[ListedSite]) -> fmt::Result {
     #[derive(Serialize)]
     struct All<'a> {

@@ -216,7 +216,7 @@ impl Plans {
     ///
     /// # Errors
     ///
-    /// Only where `out` fails.
+    /// Only if `out` fails.
     pub fn write(&self, out: &mut dyn Write, sources: &Sources) -> fmt::Result {
         match self.form {
             PlanForm::Text(view) => self.text(out, sources, view),

@@ -107,7 +107,7 @@ impl Validation {
     ///
     /// # Errors
     ///
-    /// Only where `out` fails.
+    /// Only if `out` fails.
     pub fn text(
         &self,
         out: &mut dyn Write,
@@ -166,7 +166,7 @@ impl Validation {
     ///
     /// # Errors
     ///
-    /// Only where `out` fails.
+    /// Only if `out` fails.
     pub fn json(&self, out: &mut dyn Write, sources: &Sources) -> fmt::Result {
         let mut sections = Vec::new();
         for section in self.problems.sections() {

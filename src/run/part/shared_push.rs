@@ -283,7 +283,7 @@ fn own_folder(path: &Path) -> Option<PathBuf> {
     (found.is_dir() && is_own && found.mode() & 0o077 == 0).then(|| path.to_owned())
 }
 
-/// Where it cannot be told whose a folder is, each worker pushes for itself.
+/// If it cannot be told whose a folder is, each worker pushes for itself.
 #[cfg(not(unix))]
 fn folder_of_account() -> Option<PathBuf> {
     None

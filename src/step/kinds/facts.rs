@@ -32,7 +32,7 @@ pub struct Facts {
     pub stage: KindStage,
     /// How far its machine is once it has succeeded; `None`: where it was.
     pub reaches: Option<Phase>,
-    /// Where it fails, its machine has to be checked. Else it sets something to a level, and the machine is what it was.
+    /// If it fails, its machine has to be checked. Else it sets something to a level, and the machine is what it was.
     pub leaves_doubt: bool,
     /// Its loss, for good.
     pub loss: Loss,

@@ -1,7 +1,7 @@
 //! Keys on security devices (`sk-ssh-ed25519@openssh.com`): their signatures hold.
 //!
 //! There is no device here. A signature is made as a device makes it: over the application, its flags, its counter and the
-//! message. Where OpenSSH's own device of software is installed (`openssh-tests`), the whole way is gone with it.
+//! message. If OpenSSH's own device of software is installed (`openssh-tests`), the whole way is gone with it.
 
 use std::path::Path;
 use std::process::Command;

@@ -106,7 +106,7 @@ fn the_digest_of_a_large_revision_is_kept_for_it_and_its_selection_alone() {
     assert_eq!(made.iter().collect::<BTreeSet<_>>().len(), 5);
     assert_eq!(asked(&open()), made);
 
-    // What is kept is what is told: it tells of a revision even where its files are gone.
+    // What is kept is what is told: it tells of a revision even if its files are gone.
     let objects = checkout.path().join(".git/objects");
     let gone = checkout.path().join(".git/gone");
     std::fs::rename(&objects, gone).unwrap();

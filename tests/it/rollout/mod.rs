@@ -561,7 +561,7 @@ fn two_callers_begin_each_site_once() {
             + usize::from(begun.starts_with(&format!("{site}: running\n")));
         assert_eq!(begins, 1, "{site}: {begun}");
     }
-    // Where one waited for the other, a further call ends it.
+    // If one waited for the other, a further call ends it.
     for each in [&fleet, &other] {
         each.rollout(&["next", "fleet"])
             .with(0)

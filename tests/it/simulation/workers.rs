@@ -427,7 +427,7 @@ impl Trial {
             Disturbance::EndedEarly(ended) => {
                 let ended = ended.try_recv().ok();
                 self.log.push(format!("meanwhile the end: {ended:?}"));
-                // Where nothing but decisions was left, the end takes them.
+                // If nothing but decisions was left, the end takes them.
                 self.report = ended.and_then(|ended| ended?.unwrap());
                 self.take_in(part, self.report.is_some(), lived);
             }

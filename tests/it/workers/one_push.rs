@@ -156,7 +156,7 @@ fn no_other_ref_is_pushed_for_who_asks_and_no_folder_of_others_is_used() {
     // A folder that is gone is made again.
     fs::remove_dir_all(counted.runtime.path().join("trueup")).unwrap();
     counted.carry_out(1, counted.runtime.path());
-    // Where others may write, each worker pushes for itself.
+    // If others may write, each worker pushes for itself.
     let shared = tempfile::tempdir().unwrap();
     let folder = shared.path().join("trueup");
     fs::create_dir(&folder).unwrap();

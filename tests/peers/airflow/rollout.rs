@@ -1,4 +1,4 @@
-//! The DAG of a rollout on an Airflow that schedules: every site once, also where the scheduler dies in the middle.
+//! The DAG of a rollout on an Airflow that schedules: every site once, also if the scheduler dies in the middle.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -110,7 +110,7 @@ async fn nodes_are_seen_by_the_names_of_the_design_with_what_a_drain_would_meet(
     );
     assert_eq!(seen.pods[&names[1]].evicted, 0);
 
-    // Where nobody answers, all that is known is that.
+    // If nobody answers, all that is known is that.
     let kubeconfig = std::fs::read_to_string(fixture.kubeconfig()).unwrap();
     fixture.kill();
     let backend = open(CLUSTERS, secret(kubeconfig));

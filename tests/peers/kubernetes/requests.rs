@@ -200,7 +200,7 @@ async fn requests_are_withdrawn_when_their_drain_ends_without_them() {
     assert!(names(&fixture).await.is_empty());
     let pod = fixture.pods().get("slow-1").await.unwrap();
     assert!(pod.metadata.deletion_timestamp.is_none());
-    // The next drain asks anew, also where the request of this pod was deleted under it.
+    // The next drain asks anew, also if the request of this pod was deleted under it.
     let backend = fixture.backend.clone();
     let drain = tokio::spawn(async move { backend.act(&order).await });
     until("it is asked for", || async {

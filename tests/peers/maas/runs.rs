@@ -208,7 +208,7 @@ async fn machines_are_cleaned_in_the_order_and_by_the_policy_of_each_over_one_ru
         "all",
         "--allow-intermediate-commits",
     ];
-    // What is never erased is torn down only where the site's policy allows it.
+    // What is never erased is torn down only if the site's policy allows it.
     let plan = lab
         .trueup(&["plan", "--allow-redeploy", "all"])
         .await

@@ -67,7 +67,7 @@ impl KnownBudget {
         self
     }
 
-    /// Whether another eviction may be asked for. One is even where none is allowed, as long as the budget
+    /// Whether another eviction may be asked for. One is, even if none is allowed, as long as the budget
     /// has not changed: the status that was listed may be older than the budget.
     fn has_room(&self) -> bool {
         let allowance = match (self.allowed, self.changes) {
@@ -257,7 +257,7 @@ impl Allowances {
                 known.has_refused |= known.allowed == 0;
                 false
             }
-            // Where it changed while the refusal was under way, no further event would come.
+            // If it changed while the refusal was under way, no further event would come.
             Some(Answer::Budget(_)) if is_watched && (is_news || known.allowed == 0) => {
                 known.has_refused = true;
                 true

@@ -73,7 +73,7 @@ impl Exhausted {
         })
     }
 
-    /// Whether the API server evicts pods that are not ready: always, or where enough are healthy without them.
+    /// Whether the API server evicts pods that are not ready: always, or if enough are healthy without them.
     fn lets_unready_go(&self) -> bool {
         self.spares_unready || (self.wanted > 0 && self.healthy >= self.wanted)
     }

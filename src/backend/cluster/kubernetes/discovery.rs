@@ -25,7 +25,7 @@ struct Resources {
 #[derive(Deserialize)]
 struct Resource {
     name: String,
-    /// Only where it differs from that of the list.
+    /// Only if it differs from that of the list.
     #[serde(default)]
     version: String,
 }

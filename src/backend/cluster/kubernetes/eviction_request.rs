@@ -104,7 +104,7 @@ fn name_of(pod: &PodName) -> String {
     format!("trueup-{}", pod.uid)
 }
 
-/// Whether the server serves requests. Where that is not known, it is used without them.
+/// Whether the server serves requests. If that is not known, it is used without them.
 pub(super) async fn are_served(server: &Server) -> bool {
     let served = discovery::has_resource(server, API, "evictionrequests").await;
     served.unwrap_or_else(|error| {

@@ -101,7 +101,7 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 
 /// Deletes what a drain evicts, at once and without regard to budgets, and waits until it is gone.
 ///
-/// Only where a person chose so, or the machine is off: a pod that is deleted in this way may still
+/// Only if a person chose so, or the machine is off: a pod that is deleted in this way may still
 /// run. The drain of a machine that runs spares what its rules leave.
 pub(super) async fn force(step: &NodeStep<'_>) -> Result<(), ActError> {
     let is_off = *step.given.node_is_gone() || step.order.step.id.kind != StepKind::Drain;

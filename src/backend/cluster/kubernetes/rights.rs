@@ -17,7 +17,7 @@ use crate::step::StepKind;
 struct Needed {
     review: Review,
     steps: &'static [StepKind],
-    /// Only where pods are deleted without regard to budgets.
+    /// Only if pods are deleted without regard to budgets.
     forced: bool,
 }
 

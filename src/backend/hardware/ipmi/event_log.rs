@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const SLACK: SignedDuration = SignedDuration::from_secs(2);
 
 impl Ipmi {
-    /// The last entries since a time ago, oldest first; empty without any, or where they cannot be read.
+    /// The last entries since a time ago, oldest first; empty without any, or if they cannot be read.
     pub(super) async fn logged_since(&self, session: &Session, elapsed: Duration) -> Vec<String> {
         let read = tokio::time::timeout(TIMEOUT, self.read_log(session, elapsed)).await;
         match read {

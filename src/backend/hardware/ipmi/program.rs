@@ -283,7 +283,7 @@ async fn run(mut command: Command, limit: Duration) -> Result<Said, ActError> {
     }
 }
 
-/// All that a stream says; an error where that is more than is read.
+/// All that a stream says; an error if that is more than is read.
 async fn read(stream: Option<impl AsyncRead + Unpin>) -> Result<String, String> {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {

@@ -1,6 +1,6 @@
 //! Asking Ironic for something and waiting for its end, as safely as one node allows it.
 //!
-//! A verb is sent only where trueup's own table has it, and only to a node that is idle. A 409 is told
+//! A verb is sent only if trueup's own table has it, and only to a node that is idle. A 409 is told
 //! apart by the node's state: a node with a lock is waited for; an idle one is a rule. A request whose answer
 //! was lost is never repeated here: the error reports it, and the caller observes first.
 
@@ -22,7 +22,7 @@ use crate::backend::hardware::provisioner::Task;
 use crate::backend::{ActError, Secret};
 use crate::lifecycle::{PowerState, ProvisionState, Verb};
 
-/// The failure where Ironic has been busy for too long.
+/// The failure if Ironic has been busy for too long.
 const STUCK: &str = "Ironic has worked on no machine for 10 minutes: a conductor whose pool of workers was once \
                      full may refuse all work until it is restarted";
 /// How often a node that is idle and answers 409 all the same is asked again.

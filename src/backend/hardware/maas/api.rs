@@ -296,7 +296,7 @@ impl Api {
         Ok(machines)
     }
 
-    /// The comments of tags; tags are listed only where one is not known yet.
+    /// The comments of tags; tags are listed only if one is not known yet.
     async fn reasons(
         &self,
         tags: &[Arc<str>],

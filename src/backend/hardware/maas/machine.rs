@@ -345,7 +345,7 @@ impl Machine {
         is_others.then(|| Arc::from("locked in MAAS, and not by trueup: unlock it there first"))
     }
 
-    /// Why it is in maintenance, where it is.
+    /// Why it is in maintenance, if it is.
     pub(super) fn maintenance(&self) -> Option<Arc<str>> {
         let broken = || {
             let is_broken = self.status == Some(status::BROKEN);
@@ -362,7 +362,7 @@ impl Machine {
             .or_else(|| self.claimed())
     }
 
-    /// Why it is retired, where it is.
+    /// Why it is retired, if it is.
     pub(super) fn retired(&self) -> Option<Arc<str>> {
         self.retired.clone()
     }

@@ -63,7 +63,7 @@ impl MachineSteps<'_> {
         self.task.once(machine, Once::Commission, &fields).await
     }
 
-    /// Scripts of the settings, as a field of a form; none where MAAS chooses them.
+    /// Scripts of the settings, as a field of a form; none if MAAS chooses them.
     fn scripts(&self, name: &'static str) -> Fields<'static> {
         let settings = &self.maas().settings;
         let scripts = match name {

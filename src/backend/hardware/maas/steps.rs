@@ -350,7 +350,7 @@ impl<'a> MachineSteps<'a> {
         is_marked && !machine.locked && machine.state() == S::Active
     }
 
-    /// Switches a machine, and locks it again where trueup has locked it.
+    /// Switches a machine, and locks it again if trueup has locked it.
     async fn power(&self, wanted: PowerState) -> Result<()> {
         let task = &self.task;
         let verb = match wanted {

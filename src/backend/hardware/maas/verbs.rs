@@ -20,7 +20,7 @@ use crate::lifecycle::{ProvisionState as S, Verb};
 /// How many looks may show nothing after something was accepted.
 const LOOKS_WITHOUT_CHANGE: u32 = 3;
 
-/// The failure where MAAS has been busy for too long.
+/// The failure if MAAS has been busy for too long.
 const STUCK: &str =
     "MAAS has worked on no machine for 10 minutes: are its rack controllers connected?";
 

@@ -33,7 +33,7 @@ const READING: u32 = 72;
 const JUDGING: Duration = Duration::from_secs(60);
 /// How long an ended step waits for a machine that is switched on again.
 const POWERING: Duration = Duration::from_secs(30);
-/// The text of a failure where the end of a service is not known.
+/// The text of a failure if the end of a service is not known.
 const STAYS: &str =
     "what was set for its service stays until its next attempt, or until its run is resumed";
 /// The word of a policy that has firmware applied to a machine in use.

@@ -139,7 +139,7 @@ impl Host {
         label.is_some_and(|value| &**value == "true")
     }
 
-    /// Why it is retired, where it is.
+    /// Why it is retired, if it is.
     pub(super) fn retired(&self) -> Option<Arc<str>> {
         self.is_retired().then(|| {
             let reason = self.annotation(key::RETIRED_REASON);

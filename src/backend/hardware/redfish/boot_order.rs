@@ -33,7 +33,7 @@ impl Machine<'_> {
         for option in options.iter().take(MOST) {
             by_reference.entry(option.id()).or_insert(option);
         }
-        // Where one has the id of another as its reference, the reference counts.
+        // If one has the id of another as its reference, the reference counts.
         for option in options.iter().take(MOST).rev() {
             if let Some(reference) = option.text("/BootOptionReference") {
                 by_reference.insert(reference, option);

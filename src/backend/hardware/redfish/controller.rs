@@ -177,7 +177,7 @@ impl Controller {
     }
 
     /// Whether it accepts the login: by a session if it has them, else by a read of a path. A wrong password is sent
-    /// twice only where the refusal of the session does not tell that it is wrong.
+    /// twice only if the refusal of the session does not tell that it is wrong.
     ///
     /// # Errors
     ///
@@ -247,7 +247,7 @@ impl Controller {
         self.send_as(request, false).await
     }
 
-    /// Reads a resource, and again where what came is no resource.
+    /// Reads a resource, and again if what came is no resource.
     async fn read(&self, path: &str, is_open: bool) -> Result<Resource, Failure> {
         let mut looks = 1;
         loop {

@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const SLACK: SignedDuration = SignedDuration::from_secs(2);
 
 impl Machine<'_> {
-    /// The last entries since a time ago, oldest first; empty without any, or where they cannot be read.
+    /// The last entries since a time ago, oldest first; empty without any, or if they cannot be read.
     pub(super) async fn logged_since(&self, elapsed: Duration) -> Vec<String> {
         let read = tokio::time::timeout(TIMEOUT, self.read_logs(elapsed)).await;
         let mut found = read.unwrap_or_default();

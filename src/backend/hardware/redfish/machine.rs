@@ -442,7 +442,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Observes whether it is the machine that the document means. Its MAC addresses are read only where
+    /// Observes whether it is the machine that the document means. Its MAC addresses are read only if
     /// nothing else decides; if all else proves it, once for as long as it is the same.
     pub(super) async fn prove(&mut self, node: &NodeDesign) -> Result<Sight, ActError> {
         let system = match self.just_read() {

@@ -236,7 +236,7 @@ impl Machine<'_> {
             Err(failure) if is_not_there(&failure) => return Ok(Vec::new()),
             Err(failure) => return Err(failure.into()),
         };
-        // Most are called by what they take: the likely ones are read first, and others only where they are needed.
+        // Most are called by what they take: the likely ones are read first, and others only if they are needed.
         let likely = |part: &Part| {
             let name = last(part.path()).to_ascii_lowercase();
             let is_called = |names: &[&str]| names.iter().any(|each| name.contains(each));

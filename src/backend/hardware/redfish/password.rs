@@ -3,7 +3,7 @@
 //! The new password is durable in the pending slot of its secret before the controller is asked for anything, is tried, and
 //! then takes the place of the old one. A process that is killed leaves both slots: the next one tries the pending password
 //! and, if that is refused, the current one, each once, since controllers lock accounts. A refusal proves nothing, since an
-//! answer before it may have been lost: the pending password is dropped only where the controller was observed to refuse it and to
+//! answer before it may have been lost: the pending password is dropped only if the controller was observed to refuse it and to
 //! accept the current one. The password is in no plan, note, journal or argument list.
 
 use std::sync::Arc;

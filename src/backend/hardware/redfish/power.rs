@@ -23,7 +23,7 @@ use crate::threads::lock;
 const ON: &[&str] = &["On", "ForceOn", PUSH];
 /// Resets that switch it off whatever it does; if those are not offered, others that request it.
 const OFF: &[&str] = &["ForceOff", "GracefulShutdown", PUSH];
-/// The reset that switches a machine to its other state: sent once, and only where it is known in which it is.
+/// The reset that switches a machine to its other state: sent once, and only if it is known in which it is.
 const PUSH: &str = "PushPowerButton";
 /// Resets that request a shutdown of the system.
 const GRACEFUL: &[&str] = &["GracefulShutdown"];

@@ -97,7 +97,7 @@ impl Resource {
         (!text.is_empty()).then_some(text)
     }
 
-    /// A whole number, also where it is written as another kind of number.
+    /// A whole number, also if it is written as another kind of number.
     pub(super) fn number(&self, pointer: &str) -> Option<u64> {
         let value = self.value.pointer(pointer)?;
         let rounded = || {

@@ -13,7 +13,7 @@
 //! | `bmc.ntp`, `bmc.services_off` | the NetworkProtocol of the manager |
 //! | `boot.secure_boot` | the SecureBoot resource: what is in effect, if it shows that |
 //!
-//! So a subsystem costs a request only where a document names something of it. What a controller does not have, or does not
+//! So a subsystem costs a request only if a document names something of it. What a controller does not have, or does not
 //! answer, is not shown, and differs from nothing.
 
 use std::sync::Arc;

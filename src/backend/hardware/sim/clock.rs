@@ -108,7 +108,7 @@ impl SiteClock {
     /// The site's time.
     pub(super) fn now(&self) -> u64 {
         let mut state = self.state();
-        // Where the times of the others cannot be read, its own counts.
+        // If the times of the others cannot be read, its own counts.
         let common = self.common(&mut state).unwrap_or_default();
         state.not_before(common.unwrap_or_default());
         state.now()
@@ -248,7 +248,7 @@ impl Drop for TakesPart {
         let now = state.now();
         (state.base, state.origin) = (now, None);
         if let (Some(participants), Some(place)) = (&state.participants, &state.place) {
-            // Where it cannot be written, its free lock tells the others.
+            // If it cannot be written, its free lock tells the others.
             let _ = participants.leave(place);
         }
         state.place = None;

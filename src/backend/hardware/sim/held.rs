@@ -47,7 +47,7 @@ impl HeldTime {
 
 impl Drop for HeldTime {
     fn drop(&mut self) {
-        // Where it cannot be written, its free lock tells the others.
+        // If it cannot be written, its free lock tells the others.
         let _ = self.participants.leave(&self.place);
     }
 }

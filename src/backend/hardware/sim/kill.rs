@@ -66,7 +66,7 @@ impl Kill {
     ) {
         let is_due = Self::asked(site)
             .is_some_and(|kill| nodes.into_iter().any(|node| kill.is_about(node, kind)));
-        // Where it cannot be taken back, each process that resumes the run would end, too.
+        // If it cannot be taken back, each process that resumes the run would end, too.
         if is_due && Self::take_back(site).is_ok() {
             std::process::exit(KILLED);
         }

@@ -181,7 +181,7 @@ impl Participants {
         self.write(place.number, None)
     }
 
-    /// Leaves a participant behind, if it is where it was; `only_dead`: only where its process is gone.
+    /// Leaves a participant behind, if it is where it was; `only_dead`: only if its process is gone.
     pub(super) fn leave_behind(&self, slowest: Slowest, only_dead: bool) -> io::Result<()> {
         if self.emptied(slowest.number)? || only_dead {
             return Ok(());

@@ -459,7 +459,7 @@ fn edges(model: &Model<'_>, of_phases: &[u32], boxes: usize) -> Vec<(u32, u32, b
         }
         false
     };
-    // Where boxes need each other, each edge could imply the other.
+    // If boxes need each other, each edge could imply the other.
     let mutual = |from: u32, to: u32| targets[to as usize].contains(&from);
     let few = all.len() <= 1_200;
     let mut edges: Vec<(u32, u32, bool)> = all

@@ -45,7 +45,7 @@ pub struct RunPage<'a> {
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub fn html(out: &mut dyn Write, plan: &Plan, run: Option<RunPage<'_>>) -> fmt::Result {
     let model = Model::new(plan, run);
     let site = plan.site.as_str();

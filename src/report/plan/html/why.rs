@@ -11,7 +11,7 @@ use crate::report::explain::words::{MOST_CAUSES, explain_step, intro, standing};
 ///
 /// # Errors
 ///
-/// Only where `out` fails.
+/// Only if `out` fails.
 pub(super) fn write(out: &mut dyn Write, explanation: &Explanation) -> fmt::Result {
     if explanation.steps.is_empty() {
         return Ok(());

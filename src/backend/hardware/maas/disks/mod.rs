@@ -1,6 +1,6 @@
 //! Disks as a design lays them out, one request at a time.
 //!
-//! What MAAS has is compared with the design first: what is right stays, what is missing is made, and where anything is
+//! What MAAS has is compared with the design first: what is right stays, what is missing is made, and if anything is
 //! otherwise all disks are laid out anew. So a step can be begun again at any point, and a second one asks for nothing.
 
 mod drift;

@@ -117,7 +117,7 @@ async fn a_bad_answer_while_something_is_waited_for_is_no_verdict() {
         assert_eq!(site.act(StepKind::Deploy).await, Ok(()), "{between:?}");
         assert!(bmc.state().is_on);
     }
-    // Where nothing is waited for, it is one.
+    // If nothing is waited for, it is one.
     let bmc = Bmc::start().await;
     bmc.state().between = Some(Between::Null);
     bmc.state().pending = Some((true, tokio::time::Instant::now() + Duration::from_secs(60)));
@@ -266,7 +266,7 @@ async fn a_controller_that_takes_no_boot_override_is_refused_before_an_image_is_
         let mut others = changes.iter().filter(|line| !line.contains("Session"));
         assert!(others.all(|line| line == "PATCH ~"), "{name}: {changes:?}");
     }
-    // Where a controller of the make took one, nothing is tried.
+    // If a controller of the make took one, nothing is tried.
     let bmc = Bmc::start().await;
     let site = site(&[bmc.port()], &more, "");
     let patches = || {

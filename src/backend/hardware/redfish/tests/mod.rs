@@ -68,7 +68,7 @@ fn opened(text: &str) -> Site {
     site
 }
 
-/// A site whose machines are changed only where they are proven to be the ones that are meant.
+/// A site whose machines are changed only if they are proven to be the ones that are meant.
 fn strict(text: &str) -> Site {
     strict_with(text, Arc::new(OnePassword))
 }

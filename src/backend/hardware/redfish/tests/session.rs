@@ -132,7 +132,7 @@ async fn of_many_requests_whose_session_ended_one_opens_it_anew() {
     used.door().sessions.clear();
     assert_eq!(used.read_many().await, MANY);
     assert_eq!(used.door().opened, 2);
-    // Where the password is another one by then, it is sent for a session and with one request.
+    // If the password is another one by then, it is sent for a session and with one request.
     used.door().sessions.clear();
     used.door().is_changed = true;
     assert_eq!(used.read_many().await, 0);
