@@ -46,6 +46,7 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let site = checkout.site(command.remote.connection(&repository)?)?;
+    let lasts = lasts(command)?;
     let mut plan = plan(context, command, &checkout, &site)?;
     is_for_site(&plan, &site)?;
     if run_of(context, command).is_none() {
@@ -61,7 +62,7 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     }
     let (key, public) = key(context, command, &repository)?;
     let gate = gate(context, &checkout, &site)?;
-    let by = principal(&gate, &public)?;
+    let by = principal(&gate, &public, context.now())?;
     plan.approvals = gate.approvals(Approving::of(context, &site), &plan)?;
     is_asked(&plan, &by)?;
     if plan.approvals.is_empty() {
@@ -73,7 +74,7 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
         warn_if_in_vain(context, &plan);
     }
     confirm(context, command, &plan)?;
-    let (statement, expires) = statement(context, command, &site, &plan)?;
+    let (statement, expires) = statement(context, (command, lasts), &site, &plan)?;
     let signature = repository.sign(&key, NAMESPACE, &statement)?;
     let approval = Approval {
         by,
@@ -226,7 +227,7 @@ fn gate(
 }
 
 /// The principal of a key.
-fn principal(gate: &Gate, public: &PublicKey) -> Result<Arc<str>, Failure> {
+fn principal(gate: &Gate, public: &PublicKey, now: Timestamp) -> Result<Arc<str>, Failure> {
     gate.from().ok_or_else(|| {
         Failure::error("the Policy of the site asks for no approvals").hint(
             "`approvals` of the Policy names the plans that need some; it counts once it is applied",
@@ -236,6 +237,15 @@ fn principal(gate: &Gate, public: &PublicKey) -> Result<Arc<str>, Failure> {
         let text = format!("the key {public:?} may not approve:");
         Failure::new(FailureKind::Guard, text).details(gate.lacks(public))
     })?;
+    if signer.is_over(now) {
+        let principal = &signer.principal;
+        let text = format!(
+            "the key {public:?} of `{principal}` counts no more: its time among the allowed signers is over"
+        );
+        return Err(Failure::new(FailureKind::Guard, text).hint(
+            "`trueup apply guards` puts a file in force that gives it more time, with approvals by keys that count",
+        ));
+    }
     Ok(Arc::from(signer.principal.as_str()))
 }
 
@@ -285,26 +295,31 @@ fn confirm(context: &Context, command: &ApproveCommand, plan: &Plan) -> Result<(
     }
 }
 
-/// The text to be signed, and until when it counts.
-fn statement(
-    context: &Context,
-    command: &ApproveCommand,
-    site: &SiteRepository<'_>,
-    plan: &Plan,
-) -> Result<(String, Timestamp), Failure> {
+/// How long the approval is to count.
+fn lasts(command: &ApproveCommand) -> Result<SignedDuration, Failure> {
     if command.expires == 0 {
         let text = "an approval that counts for no time approves nothing";
         return Err(Failure::new(FailureKind::Usage, text)
             .hint("leave `--expires` away, or give it hours such as `72h`"));
     }
-    let issued = Timestamp::from_second(context.now().as_second()).unwrap_or(Timestamp::MIN);
     let lasts = SignedDuration::from_secs(i64::try_from(command.expires).unwrap_or(i64::MAX));
-    let expires = issued.checked_add(lasts).ok().filter(|_| lasts <= LONGEST);
-    let expires = expires.ok_or_else(|| {
+    if lasts > LONGEST {
         let days = LONGEST.as_hours() / 24;
         let text = format!("an approval counts for {days} days at most");
-        Failure::new(FailureKind::Usage, text)
-    })?;
+        return Err(Failure::new(FailureKind::Usage, text));
+    }
+    Ok(lasts)
+}
+
+/// The text to be signed, and until when it counts.
+fn statement(
+    context: &Context,
+    (command, lasts): (&ApproveCommand, SignedDuration),
+    site: &SiteRepository<'_>,
+    plan: &Plan,
+) -> Result<(String, Timestamp), Failure> {
+    let issued = Timestamp::from_second(context.now().as_second()).unwrap_or(Timestamp::MIN);
+    let expires = issued.checked_add(lasts).unwrap_or(Timestamp::MAX);
     let statement = Statement {
         repository: site.repository.signed_name()?,
         site: site.name.to_string(),

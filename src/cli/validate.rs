@@ -64,7 +64,7 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
         .read
         .settings(Depth::Checked, Detail::Warnings);
     let mut site = loader.load(&location, at, settings)?;
-    let beside = problems_beside(&repository, &site);
+    let beside = problems_beside(&repository, &site, context.now());
     site.diagnostics.extend(beside);
     let rollouts = rollout_problems(&repository, site.at, loader.sources_mut())?;
     site.diagnostics.extend(rollouts);
@@ -129,7 +129,7 @@ fn several(context: &Context, arguments: &ValidateArguments, scope: &Scope) -> R
     load_each(&mut loader, revisions, settings, &mut |at, loaded, _| {
         let (validated, problems) = match loaded {
             Ok(mut site) => {
-                let beside = problems_beside(&repository, &site);
+                let beside = problems_beside(&repository, &site, context.now());
                 site.diagnostics.extend(beside);
                 site.diagnostics.extend(rollouts.iter().cloned());
                 let validated = Validated {

@@ -68,6 +68,19 @@ pub(super) fn strategy_of<'a>(
         .and_then(|(_, data)| data.at(&["physical_provisioner", "deployment_strategy"]))
         .and_then(|node| Some((node, text_of(node)?)));
     let Some((field, name)) = named else {
+        let others = catalog.of(kind::STRATEGY);
+        for (document, _) in others.filter(|(document, _)| &*document.id.name != DEFAULT_STRATEGY) {
+            let message = format!(
+                "deployment strategy `{}` does not count: it is not called `{DEFAULT_STRATEGY}`, and no DeploymentConfiguration \
+                 names one",
+                document.id.name
+            );
+            findings.push(Diagnostic::warning(
+                "reference-strategy",
+                document.name_mark,
+                message,
+            ));
+        }
         return catalog.get(kind::STRATEGY, DEFAULT_STRATEGY);
     };
     let found = catalog.get(kind::STRATEGY, &name);
@@ -177,7 +190,9 @@ mod tests {
             (
                 "another one that is not referenced",
                 format!("{unnamed}{mine}"),
-                &[],
+                &[
+                    "reference-strategy 9:18 deployment strategy `mine` does not count: it is not called `deployment-strategy`, and no DeploymentConfiguration names one",
+                ],
                 "default",
             ),
             ("none at all", unnamed.clone(), &[], "default"),

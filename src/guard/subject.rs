@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::design::{Design, Documented, Guards, NodeName, Selector};
@@ -23,6 +24,22 @@ pub struct SignerTime {
     pub after: Option<u64>,
     /// Until when.
     pub before: Option<u64>,
+}
+
+impl SignerTime {
+    /// An instant as digits of its date.
+    #[must_use]
+    pub fn digits(now: Timestamp) -> u64 {
+        let digits = now.strftime("%Y%m%d%H%M%S").to_string();
+        digits.parse().unwrap_or_default()
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.before
+            .is_some_and(|before| before <= Self::digits(now))
+    }
 }
 
 /// The subject of guards: those of a design, and what they are read for.

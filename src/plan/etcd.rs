@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Cause;
 use super::allowance::Allowed;
@@ -148,6 +148,43 @@ impl<'a> Clusters<'a> {
         (items, after)
     }
 
+    /// Blocks machines that are to be retired if their clusters would have too few members on machines that are not, as
+    /// `rule-etcd-retired` refuses documents.
+    pub(super) fn keep_members<'i>(
+        &self,
+        mut items: Vec<Item<'i>>,
+        is_retired: impl Fn(&NodeName) -> bool,
+    ) -> Vec<Item<'i>> {
+        let retires = |item: &&Item<'_>| {
+            let single = item.work.single.as_ref();
+            single.is_some_and(|single| single.kind == StepKind::SetRetired)
+        };
+        let retiring = items.iter().filter(retires);
+        let retiring: FxHashSet<&NodeName> = retiring.map(|item| item.subject.name).collect();
+        let stays = |name: &NodeName| !retiring.contains(name) && !is_retired(name);
+        for item in &mut items {
+            if !retiring.contains(item.subject.name) {
+                continue;
+            }
+            let too_few = self.of_node(item.subject.name).find_map(|watched| {
+                let members = &watched.cluster.members;
+                let staying = members.iter().filter(|member| stays(&member.node)).count();
+                let wanted = majority(members.len()).max(watched.cluster.minimum_healthy);
+                (staying < wanted).then(|| {
+                    format!(
+                        "etcd cluster `{}` would have {staying} of {} members on machines that are not retired, and it needs {wanted}",
+                        watched.cluster.name,
+                        members.len()
+                    )
+                })
+            });
+            if let Some(why) = too_few {
+                item.block_for(Cause::Etcd, &why, None);
+            }
+        }
+        items
+    }
+
     /// Settles which members one node loses, if it loses any.
     fn leave<'i>(&self, item: Item<'i>, leaving: &Leaving, no_etcd_here: &Allowed<'_>) -> Item<'i> {
         let leave = item.work.leave.as_ref();
@@ -276,7 +313,7 @@ impl<'a> Clusters<'a> {
             quorum::removal(&watched.cluster, seen, name, true).err()
         });
         if let Some(refusal) = refusal {
-            let reason = format!("together with the other removals of this plan, {refusal}");
+            let reason = format!("together with the others that this plan takes out, {refusal}");
             item.block_for(Cause::Etcd, &reason, None);
         }
         item

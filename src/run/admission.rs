@@ -14,9 +14,10 @@ use crate::plan::{Block, Change, Plan};
 use crate::record::SiteState;
 use crate::repository::{CommitId, LARGEST_FILE, Selection};
 
-/// Checks that a plan may be applied to a commit, and in this order: nothing in it is blocked (unless
-/// the rest is to be run); for a site action, the worktree is clean where HEAD is applied; the commit has the files that
-/// were planned; for a site action, no commits lie between that were not allowed.
+/// Checks that a plan may be applied to a commit, and in this order: for a site action, it goes neither back nor to another
+/// line of commits without being allowed to; nothing in it is blocked (unless the rest is to be run); for a site action, the
+/// worktree is clean if HEAD is applied; the commit has the files that were planned; for a site action, no commits lie between
+/// that were not allowed.
 ///
 /// `site_digest` is the digest of the site's files at `commit`. A plan that was made of other files is stale, not refused.
 ///
@@ -32,6 +33,20 @@ pub fn admit(
     commit: CommitId,
     site_digest: &Digest,
 ) -> Result<(), Error> {
+    let is_site_action = !plan.request.action.is_targeted();
+    // If nothing is done, no commit is left out.
+    let is_held =
+        is_site_action && !plan.options.allow_intermediate_commits && !plan.finds_nothing();
+    let refusal = match is_held {
+        true => {
+            intermediate_commits(site.repository, &site.name, selection, state, commit)?.refusal()
+        }
+        false => None,
+    };
+    // What a plan of an older or another state of the site would do is not to be allowed before it is known that it is meant.
+    if let Some(Error::Rollback { .. } | Error::Diverged { .. } | Error::Gone { .. }) = &refusal {
+        return refusal.map_or(Ok(()), Err);
+    }
     let blocked = blocked(plan);
     if !blocked.is_empty() && !plan.options.skip_blocked {
         let changes = plan.changes.iter().filter(|change| !change.excluded);
@@ -47,7 +62,6 @@ pub fn admit(
             has_rest: plan.carries_any(),
         });
     }
-    let is_site_action = !plan.request.action.is_targeted();
     if is_site_action {
         clean(site, selection, commit)?;
     }
@@ -66,12 +80,7 @@ pub fn admit(
             )],
         });
     }
-    // If nothing is done, no commit is left out.
-    if plan.options.allow_intermediate_commits || !is_site_action || plan.finds_nothing() {
-        return Ok(());
-    }
-    let history = intermediate_commits(site.repository, &site.name, selection, state, commit)?;
-    history.refusal().map_or(Ok(()), Err)
+    refusal.map_or(Ok(()), Err)
 }
 
 /// Checks that the worktree is clean, where `HEAD` is applied.

@@ -1,6 +1,9 @@
 //! The files that a Policy names beside its documents, checked before a plan needs them.
 
+use jiff::Timestamp;
+
 use super::approvals::signers_problems;
+use super::commit_of;
 use super::commit_of;
 use super::rules::rules;
 use crate::design::kind;
@@ -11,7 +14,7 @@ use crate::site::Site;
 
 /// The problems of the files that the Policy of a site names: those that would refuse plans and runs.
 #[must_use]
-pub fn problems_beside(repository: &Repository, site: &Site) -> Vec<Diagnostic> {
+pub fn problems_beside(repository: &Repository, site: &Site, now: Timestamp) -> Vec<Diagnostic> {
     let (policy, commit) = (&site.documented_guards.policy, commit_of(site.at));
     let asked_by = |problem: Diagnostic, fields: &[&str]| {
         let documents = site.rendering.of_schema(kind::POLICY).iter();
@@ -25,7 +28,7 @@ pub fn problems_beside(repository: &Repository, site: &Site) -> Vec<Diagnostic> 
     let mut found = Vec::new();
     if policy.asks_for_signatures() {
         let path = policy.allowed_signers();
-        let problems = signers_problems(repository, commit, policy).into_iter();
+        let problems = signers_problems(repository, commit, policy, now).into_iter();
         found.extend(problems.map(|(why, hint)| {
             let problem = Diagnostic::error_in("rule-allowed-signers", Some(path), why).hint(hint);
             asked_by(problem, &["approvals", "signed_runs"])

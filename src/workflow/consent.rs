@@ -393,7 +393,7 @@ fn flags_that_help(error: &run::Error, guards: &PlanGuards, origin: Origin) -> O
         | run::Error::Rollback { .. } => (!guards.forbid(commits)).then(|| match origin {
             Origin::Request if matches!(error, run::Error::Rollback { .. }) => {
                 format!(
-                    "`git pull`, if this clone is only behind; `--{commits}` goes back on purpose"
+                    "`git pull`, if this clone is only behind (a commit that was never pushed is pushed by who applied it); `--{commits}` goes back on purpose"
                 )
             }
             Origin::Request => format!("`--{commits}` skips this check"),

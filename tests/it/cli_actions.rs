@@ -135,13 +135,27 @@ fn more_members_than_a_cluster_bears_are_refused_together() {
             "json",
         ])
         .with(4)
-        .saying("together with the other removals of this plan, etcd cluster `kubernetes`");
+        .saying("together with the others that this plan takes out, etcd cluster `kubernetes`");
     let status = status(&ended);
     assert_eq!(
         (&status["reason"], &status["code"]),
         (&"Conflict".into(), &409.into())
     );
     assert_eq!(fixture.effects("destroyed"), 0);
+    // What is retired is not built again: of a quorum no more is than of its documents.
+    let words = [
+        "apply",
+        "retire",
+        "control02",
+        "control03",
+        "--reason",
+        "old",
+        "--yes",
+    ];
+    fixture
+        .run(&words)
+        .with(4)
+        .saying("would have 1 of 3 members on machines that are not retired");
 }
 
 #[test]

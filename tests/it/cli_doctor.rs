@@ -194,9 +194,12 @@ fn a_site_that_asks_for_approvals_is_told_to_keep_keys_for_recovery() {
         fixture.checkout.commit("Edit the signers");
         check(&doctor(&fixture, &[]), "signers")
     };
-    let (state, found, _) = signers(&format!(
-        "vault@example.org valid-before=\"20200101\" {key}\n"
-    ));
+    let over = format!("vault@example.org valid-before=\"20200101\" {key}\n");
+    let (state, found, _) = signers(&over);
+    assert_eq!(state, "fail", "{found}");
+    assert!(found.contains("1 more whose time is over"), "{found}");
+    let other = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let (state, found, _) = signers(&format!("{over}vault@example.org {other}\n"));
     assert_eq!(state, "warn", "{found}");
     assert!(
         found.contains("vault@example.org for approvals")

@@ -60,8 +60,8 @@ pub(super) fn check(
     };
     let nodes = counted(design.nodes.len(), "node", "nodes");
     checks.ok("site", format!("`{}`, {nodes}", design.site));
-    signers::signers(context, checkout.repository, &design.guards, checks);
-    signers::recovery(checkout.repository, &design.guards, checks);
+    signers::signers(context, &checkout, &design.guards, checks);
+    signers::recovery(context, checkout.repository, &design.guards, checks);
     match trust(context, &checkout, &design.guards, checks) {
         Ok(true) => {
             observe(context, remote, &checkout, &design, checks);

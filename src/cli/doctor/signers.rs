@@ -1,22 +1,22 @@
 //! Checks of the people whose signatures a site asks for.
 
-use jiff::Timestamp;
+use std::collections::BTreeSet;
 
 use super::checks::Checks;
 use crate::cli::Failure;
 use crate::cli::context::Context;
 use crate::design::Guards;
-use crate::repository::Repository;
-use crate::workflow::{recovery_keys, signers_out_of_time, signers_problems};
+use crate::repository::{CommitId, Repository};
+use crate::workflow::{Checkout, recovery_keys, signers_out_of_time, signers_problems};
 
 /// Checks that the signatures which a site asks for can count.
 pub(super) fn signers(
     context: &Context,
-    repository: &Repository,
+    checkout: &Checkout<'_>,
     guards: &Guards,
     checks: &mut Checks,
 ) {
-    let policy = &guards.policy;
+    let (repository, policy) = (checkout.repository, &guards.policy);
     if !policy.asks_for_signatures() {
         return;
     }
@@ -24,14 +24,39 @@ pub(super) fn signers(
         Ok(head) => head,
         Err(error) => return checks.failure("signers", &Failure::from(error), ""),
     };
-    let problems = signers_problems(repository, head, policy);
+    let now = context.now();
+    let problems = signers_problems(repository, head, policy, now);
     if !problems.is_empty() {
         let next = problems[0].1;
         let found: Vec<String> = problems.into_iter().map(|(text, _)| text).collect();
         return checks.fail("signers", found.join("; "), next);
     }
-    let now = Timestamp::from_second(context.now().as_second());
-    let late = signers_out_of_time(repository, head, policy, now.unwrap_or_default());
+    let in_force = match in_force(checkout) {
+        Ok(in_force) => in_force.filter(|commit| Some(*commit) != head),
+        Err(failure) => return checks.failure("signers", &failure, ""),
+    };
+    // An approval has to hold by the signers that are in force, too, whatever the documents say.
+    if let Some(commit) = in_force {
+        let problems = signers_problems(repository, Some(commit), policy, now);
+        if !problems.is_empty() {
+            let found: Vec<String> = problems.into_iter().map(|(text, _)| text).collect();
+            let text = format!(
+                "of {}, which is in force: {}",
+                commit.short(),
+                found.join("; ")
+            );
+            return checks.fail(
+                "signers",
+                text,
+                "those who are left approve `trueup apply guards` of documents with keys that count, if they are enough",
+            );
+        }
+    }
+    let revisions = [in_force, head].into_iter().flatten();
+    let late =
+        revisions.flat_map(|commit| signers_out_of_time(repository, Some(commit), policy, now));
+    let late: BTreeSet<String> = late.collect();
+    let late: Vec<String> = late.into_iter().collect();
     match late.is_empty() {
         true => checks.ok("signers", format!("`{}` names keys that count", policy.allowed_signers())),
         false => checks.warn(
@@ -42,12 +67,25 @@ pub(super) fn signers(
     }
 }
 
+/// The commit whose guards are in force.
+fn in_force(checkout: &Checkout<'_>) -> Result<Option<CommitId>, Failure> {
+    let store = checkout.site_here()?.store()?;
+    let state = store.read()?;
+    let action = state.site.guards_in_force();
+    Ok(action.and_then(|action| action.revision.parse().ok()))
+}
+
 /// Checks that a site which asks for approvals does not depend on its signers alone.
-pub(super) fn recovery(repository: &Repository, guards: &Guards, checks: &mut Checks) {
+pub(super) fn recovery(
+    context: &Context,
+    repository: &Repository,
+    guards: &Guards,
+    checks: &mut Checks,
+) {
     let Some(policy) = &guards.policy.approvals else {
         return;
     };
-    let keys = match recovery_keys(repository, &guards.policy) {
+    let keys = match recovery_keys(repository, &guards.policy, context.now()) {
         Ok(keys) => keys.unwrap_or_default() as u64,
         Err(failure) => {
             checks.failure("approvals", &failure, "`trueup validate`");
@@ -58,7 +96,7 @@ pub(super) fn recovery(repository: &Repository, guards: &Guards, checks: &mut Ch
         Some(recovery) if keys < recovery.count => checks.warn(
             "approvals",
             format!(
-                "asked for, and `approvals.recovery` asks for {} of {}, of whom {keys} have a key among the allowed signers",
+                "asked for, and `approvals.recovery` asks for {} of {}, of whom {keys} have a key that counts among the allowed signers",
                 recovery.count,
                 recovery.of.join(", ")
             ),

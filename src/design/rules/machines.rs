@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::read::{Findings, is_blank, items, text, text_of};
-use super::super::{BackendKind, HardwareBackend, NodeDesign, Section, name_problem};
+use super::super::{BackendKind, HardwareBackend, NodeDesign, NodeName, Section, name_problem};
 use super::{Catalog, Design, Documented, check_values, kind};
 use crate::diagnostic::{Diagnostic, Mark, some_names};
 use crate::document::{Document, Limits, Map, Node, Value, load_values};
@@ -36,8 +36,30 @@ pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Fin
             check_huge_pages(map, findings);
         }
     }
+    check_case(catalog, site, findings);
     check_primary(catalog, findings);
     check_boot_actions(catalog, site, findings);
+}
+
+/// Finds names that differ in case only: DNS takes them for one, and Kubernetes knows the lower one alone.
+fn check_case(catalog: &Catalog<'_>, site: &Documented, findings: &mut Findings) {
+    let has_upper = |name: &&NodeName| name.as_str().contains(|c: char| c.is_ascii_uppercase());
+    let mut known: FxHashMap<String, &NodeName> = FxHashMap::default();
+    for name in site.nodes.keys().filter(has_upper) {
+        let lower = name.as_str().to_ascii_lowercase();
+        let other = site.nodes.get_key_value(&*lower).map(|(other, _)| other);
+        let other = other.or_else(|| known.insert(lower, name));
+        let document = |name: &NodeName| catalog.get(kind::NODE, name.as_str());
+        if let (Some(other), Some((document, _))) = (other, document(name)) {
+            let message =
+                format!("`{name}` and `{other}` differ in case only: as host names they are one");
+            findings.push(Diagnostic::error(
+                "rule-node-name",
+                document.name_mark,
+                message,
+            ));
+        }
+    }
 }
 
 /// The word for all machines where nodes are named, such as in `--allow-redeploy all`.

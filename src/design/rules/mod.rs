@@ -6,7 +6,7 @@
 //! | code | what | Drydock |
 //! | --- | --- | --- |
 //! | `rule-unknown-kind` | an unknown kind in a namespace whose kinds are known | |
-//! | `rule-node-name` | a name of a node that cannot be part of ids, refs and paths, has a `:`, or is `all` | |
+//! | `rule-node-name` | a name of a node that cannot be part of ids, refs and paths, has a `:`, is `all`, or differs from another one in case only | |
 //! | `rule-host-name` | a name that is no host name, or too long with its domain | DD3003 |
 //! | `rule-group-name` | a name of a group that cannot be part of ids, refs and paths | |
 //! | `rule-group-repeated` | two groups of one name | |

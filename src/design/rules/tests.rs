@@ -417,6 +417,13 @@ fn machines() {
             ],
         ),
         (
+            "names of machines that differ in case",
+            vec![(kind::NODE, "EDGE-1", "{}"), (kind::NODE, "edge-1", "{}")],
+            &[
+                "rule-node-name 3:18 `EDGE-1` and `edge-1` differ in case only: as host names they are one",
+            ],
+        ),
+        (
             "IPMI",
             vec![
                 oob,

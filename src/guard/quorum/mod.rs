@@ -301,6 +301,9 @@ pub fn needed(cluster: &EtcdCluster, seen: &EtcdSeen, removals: &[EtcdRemoval]) 
     }
 }
 
+/// Why a member does not answer that a plan takes out before another one.
+const TAKEN_OUT: &str = "this plan takes it out";
+
 /// The predicted state of a cluster after removals, with everything else as it is.
 #[must_use]
 pub fn without(seen: &EtcdSeen, removals: &[EtcdRemoval]) -> EtcdSeen {
@@ -308,7 +311,7 @@ pub fn without(seen: &EtcdSeen, removals: &[EtcdRemoval]) -> EtcdSeen {
     let answers = seen.answers.iter().map(|(name, fact)| {
         let fact = match fact {
             Fact::Known(answer) if is_gone(&answer.member_id) => {
-                Fact::Unknown(Arc::from("it was removed from the cluster"))
+                Fact::Unknown(Arc::from(TAKEN_OUT))
             }
             Fact::Known(answer) => {
                 let mut answer = answer.clone();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Refusal;
+use super::{Refusal, TAKEN_OUT};
 use crate::design::{EtcdCluster, EtcdMember, NodeName, quorum};
 use crate::observed::{EtcdAlarm, EtcdAnswer, EtcdMemberSeen, EtcdSeen, Fact};
 
@@ -303,6 +303,9 @@ impl<'a> View<'a> {
         }
         let answer = match self.seen.answers.get(&member.name) {
             None => return Some("was not asked".to_owned()),
+            Some(Fact::Unknown(reason)) if **reason == *TAKEN_OUT => {
+                return Some("is taken out by this plan, too".to_owned());
+            }
             Some(Fact::Unknown(reason)) if self.has_left(member) => {
                 return Some(format!("is not a member, and does not answer: {reason}"));
             }

@@ -44,6 +44,7 @@ pub(super) fn together<'a>(
     let items = cluster::leave_to_maintainers(items);
     let items = cluster::keep_api_servers(items, facts, clusters, leaving);
     let (items, after) = clusters.settle(items, leaving, &rules.no_etcd_here);
+    let items = clusters.keep_members(items, |name| terms.is_retired(name));
     let items = terms.rules.joins.settle(items);
     let items = cluster::need_rights(items, facts);
     let items = refuse_unmatched(rules, &input.request, items);

@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::protected::{Counting, allowed_signers};
 use super::runs::SigningRules;
-use super::signers::{self, Signer, people, unmet_by};
+use super::signers::{self, Signer, people};
 use super::statement::NAMESPACE;
 use crate::design::{ApprovalPolicy, BreakGlassPolicy, Policy};
 use crate::repository::{PublicKey, Repository};
@@ -25,8 +27,8 @@ pub struct Gate {
     pub(super) lists: Vec<SignerList>,
     /// Why the signers of the newest documents are none, if they are.
     pub(super) void: Option<VoidSigners>,
-    /// The rules of the newest documents that their own signers cannot meet, where these would come in force.
-    pub(super) unmet: Vec<String>,
+    /// The rules and the signers of the newest documents, if these would come in force.
+    pub(super) of_documents: Option<(Arc<ApprovalPolicy>, Vec<Signer>)>,
     /// The people who may do without approvals that are missing, by all revisions.
     pub(super) break_glass: Option<BreakGlassPolicy>,
     /// Whether the documents of the plan may ask for signatures themselves.
@@ -94,7 +96,7 @@ impl Gate {
         };
         let mut rules: Vec<Rules> = Vec::new();
         let mut lists: Vec<SignerList> = Vec::new();
-        let (mut void, mut unmet) = (None, Vec::new());
+        let (mut void, mut of_documents) = (None, None);
         for source in all() {
             let policy = &source.site.guards.policy;
             let Some(approvals) = &policy.approvals else {
@@ -108,9 +110,8 @@ impl Gate {
             });
             if std::ptr::eq(source, newest) {
                 void = list.as_ref().err().cloned();
-                unmet = list
-                    .as_ref()
-                    .map_or(Vec::new(), |list| unmet_by(approvals, list));
+                let list = list.as_ref().ok();
+                of_documents = list.map(|list| (approvals.clone(), list.clone()));
             }
             lists.push(SignerList {
                 from: source.name.clone(),
@@ -147,15 +148,12 @@ impl Gate {
             let rules = |source: &GuardSource| source.site.guards.policy.approvals.clone();
             rules(in_force) == rules(newest) && !signers_changed
         });
-        if is_in_force {
-            unmet.clear();
-        }
         Ok(Self {
             rules,
             signers,
             lists,
             void,
-            unmet,
+            of_documents: of_documents.filter(|_| !is_in_force),
             break_glass,
             // Whether the documents themselves ask is not known at a protected revision.
             policy_asks: is_protected || asks(sources.planned.as_ref().unwrap_or(newest)),
@@ -230,20 +228,24 @@ impl Gate {
     }
 }
 
-/// How many of the people whose keys are kept for recovery have one among the allowed signers at HEAD; `None`: none are
-/// named.
+/// How many of the people whose keys are kept for recovery have one among the allowed signers at HEAD that counts at a time;
+/// `None`: none are named.
 ///
 /// # Errors
 ///
 /// The file cannot be read.
-pub fn recovery_keys(repository: &Repository, policy: &Policy) -> Result<Option<usize>, Failure> {
+pub fn recovery_keys(
+    repository: &Repository,
+    policy: &Policy,
+    now: Timestamp,
+) -> Result<Option<usize>, Failure> {
     let approvals = policy.approvals.as_ref();
     let Some(recovery) = approvals.and_then(|approvals| approvals.recovery.as_ref()) else {
         return Ok(None);
     };
     let (path, head) = (policy.allowed_signers(), repository.head()?);
     let signers = allowed_signers(repository, head, path, NAMESPACE).unwrap_or_default();
-    Ok(Some(people(&signers, &recovery.of)))
+    Ok(Some(people(&signers, &recovery.of, now)))
 }
 
 const NOTHING_APPLIED: &str = "the planned revision, since nothing was applied yet";

@@ -41,6 +41,7 @@ pub use protected::{signers_out_of_time, signers_problems};
 pub(super) use runs::{SigningRules, site_signed_if_needed};
 pub use runs::{run_signatures, signature_of, signing_site};
 pub use signers::Signer;
+use signers::unmet_by;
 pub use statement::{LONGEST, NAMESPACE, Statement};
 
 /// The files of an approval.
@@ -216,7 +217,7 @@ impl Gate {
     }
 
     /// Why nothing could be approved any more once the documents of a plan are in force.
-    fn void_of(&self, plan: &Plan) -> Vec<Arc<str>> {
+    fn void_of(&self, plan: &Plan, now: Timestamp) -> Vec<Arc<str>> {
         if !matches!(plan.request.action, Action::Update | Action::Guards) {
             return Vec::new();
         }
@@ -226,8 +227,11 @@ impl Gate {
                 "the allowed signers of the documents (`{path}`): {why}"
             ))
         });
-        let unmet = self.unmet.iter().map(|each| Arc::from(&**each));
-        void.chain(unmet).collect()
+        let unmet = self
+            .of_documents
+            .iter()
+            .flat_map(|(rules, signers)| unmet_by(rules, signers, now));
+        void.chain(unmet.map(Arc::from)).collect()
     }
 
     /// The approvals of a plan, as it shows them.
@@ -237,7 +241,7 @@ impl Gate {
     /// As [`Gate::assess`].
     pub fn approvals(&self, approving: Approving<'_>, plan: &Plan) -> Result<Approvals, Failure> {
         let mut shown = self.assess(approving, plan, plan, None)?.shown;
-        shown.void = self.void_of(plan);
+        shown.void = self.void_of(plan, now(approving.client));
         if shown.is_missing_any() && plan.options.break_glass.is_some() {
             shown.break_glass = Some(self.break_glass_outlook(approving, plan)?);
         }
@@ -257,7 +261,7 @@ impl Gate {
         reviewed: &Plan,
         own: Option<&RunRecord>,
     ) -> Result<Clearance, Failure> {
-        let void = self.void_of(plan);
+        let void = self.void_of(plan, now(approving.client));
         if !void.is_empty() {
             let text = "once these documents are in force, nothing could be approved any more:";
             return Err(Failure::new(FailureKind::Guard, text)

@@ -41,13 +41,14 @@ fn signers_in(bytes: Vec<u8>, namespace: &'static str) -> Result<Vec<Signer>, St
     signers::read(&text, namespace)
 }
 
-/// Why the allowed signers that a Policy names cannot sign what it asks for, at a commit or in the worktree (`None`), each
-/// with what helps.
+/// Why the allowed signers that a Policy names cannot sign at a time what it asks for, at a commit or in the worktree
+/// (`None`), each with what helps.
 #[must_use]
 pub fn signers_problems(
     repository: &Repository,
     commit: Option<CommitId>,
     policy: &Policy,
+    now: Timestamp,
 ) -> Vec<(String, &'static str)> {
     let path = policy.allowed_signers();
     let list = |namespace| match commit {
@@ -75,7 +76,7 @@ pub fn signers_problems(
     let mut found: Vec<(String, &'static str)> = match approvals {
         None => Vec::new(),
         Some((_, Err(why))) => vec![void(why)],
-        Some((rules, Ok(signers))) => unmet_by(rules, &signers)
+        Some((rules, Ok(signers))) => unmet_by(rules, &signers, now)
             .into_iter()
             .map(|why| {
                 let text = format!("the allowed signers cannot meet a rule about approvals: {why}");
@@ -86,10 +87,13 @@ pub fn signers_problems(
     };
     if policy.signed_runs && found.is_empty() {
         let none = || "no key may sign runs".to_owned();
-        let signers = list(GIT).and_then(|signers| match signers.is_empty() {
-            true => Err(none()),
-            false => Ok(()),
-        });
+        let signers =
+            list(GIT).and_then(
+                |signers| match signers.iter().all(|signer| signer.is_over(now)) {
+                    true => Err(none()),
+                    false => Ok(()),
+                },
+            );
         found.extend(signers.err().map(void));
     }
     found
@@ -107,8 +111,6 @@ pub fn signers_out_of_time(
     if !policy.asks_for_signatures() {
         return Vec::new();
     }
-    let digits = now.strftime("%Y%m%d%H%M%S").to_string();
-    let now: u64 = digits.parse().unwrap_or_default();
     let times = signer_times(repository, commit, policy.allowed_signers());
     let out = times.into_iter().filter_map(|(name, time)| {
         let day = |digits: u64| {
@@ -119,8 +121,8 @@ pub fn signers_out_of_time(
             );
             format!("{year}-{:02}-{:02}", month % 100, day % 100)
         };
-        let over = time.before.filter(|before| *before <= now);
-        let to_come = time.after.filter(|after| *after > now);
+        let over = time.before.filter(|_| time.is_over(now));
+        let to_come = time.after.filter(|after| *after > SignerTime::digits(now));
         match (over, to_come) {
             (Some(before), _) => Some(format!("{name} counts no more since {}", day(before))),
             (None, Some(after)) => Some(format!("{name} counts from {} on", day(after))),

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use crate::design::ApprovalPolicy;
 use crate::guard::SignerTime;
 use crate::repository::PublicKey;
@@ -70,24 +72,33 @@ impl Signer {
 
     /// The time in which its key counts. A time zone makes hours of difference, and is left out.
     pub(super) fn time(&self) -> SignerTime {
-        let digits = |name: &str| {
-            let value = self
-                .limits
-                .iter()
-                .find_map(|limit| limit.strip_prefix(name))?;
-            let digits: String = value.chars().filter(char::is_ascii_digit).collect();
-            format!("{digits:0<14}").parse().ok()
-        };
-        SignerTime {
-            after: digits("valid-after"),
-            before: digits("valid-before"),
-        }
+        time_of(&self.limits)
+    }
+
+    /// Whether its key counts no more, at any of the revisions that have a say.
+    #[must_use]
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        let mut all = std::iter::once(&self.limits).chain(&self.limits_elsewhere);
+        all.any(|limits| time_of(limits).is_over(now))
     }
 
     /// Whether its key is for a part of time only.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         !self.limits.is_empty()
+    }
+}
+
+/// The time that the limits of a key leave it.
+fn time_of(limits: &[String]) -> SignerTime {
+    let digits = |name: &str| {
+        let value = limits.iter().find_map(|limit| limit.strip_prefix(name))?;
+        let digits: String = value.chars().filter(char::is_ascii_digit).collect();
+        format!("{digits:0<14}").parse().ok()
+    };
+    SignerTime {
+        after: digits("valid-after"),
+        before: digits("valid-before"),
     }
 }
 
@@ -199,27 +210,34 @@ fn options(mut text: &str) -> Result<BTreeMap<String, String>, String> {
     Ok(options)
 }
 
-/// The rules that some signers cannot meet, in words; none, where keys are kept for recovery that can.
-pub(super) fn unmet_by(policy: &ApprovalPolicy, signers: &[Signer]) -> Vec<String> {
+/// The rules that some signers cannot meet at a time, in words; none, if keys are kept for recovery that can.
+pub(super) fn unmet_by(policy: &ApprovalPolicy, signers: &[Signer], now: Timestamp) -> Vec<String> {
     let recovery = policy.recovery.as_ref();
-    if recovery.is_some_and(|rule| people(signers, &rule.of) as u64 >= rule.count) {
+    if recovery.is_some_and(|rule| people(signers, &rule.of, now) as u64 >= rule.count) {
         return Vec::new();
     }
     let unmet = policy.rules.iter().filter_map(|rule| {
-        let (name, count, there) = (rule.scope, rule.count, people(signers, &rule.of));
+        let (name, count, there) = (rule.scope, rule.count, people(signers, &rule.of, now));
         let of = match rule.of.is_empty() {
             true => String::new(),
             false => format!(" of {}", rule.of.join(", ")),
         };
-        let text = format!("`{name}` asks for {count}{of}, and {there} of them have a key there");
+        let over = people(signers, &rule.of, Timestamp::MIN) - there;
+        let over = match over {
+            0 => String::new(),
+            over => format!(" that counts, and {over} more whose time is over"),
+        };
+        let text =
+            format!("`{name}` asks for {count}{of}, and {there} of them have a key there{over}");
         ((there as u64) < count).then_some(text)
     });
     unmet.collect()
 }
 
-/// How many people of a rule have a key; of a rule that names none, all.
-pub(super) fn people(signers: &[Signer], of: &[Arc<str>]) -> usize {
-    let names = signers.iter().map(|signer| signer.principal.to_lowercase());
+/// How many people of a rule have a key whose time is not over; of a rule that names none, all.
+pub(super) fn people(signers: &[Signer], of: &[Arc<str>], now: Timestamp) -> usize {
+    let counting = signers.iter().filter(|signer| !signer.is_over(now));
+    let names = counting.map(|signer| signer.principal.to_lowercase());
     let known: BTreeSet<String> = names.collect();
     let counts = |name: &&String| of.iter().any(|each| each.to_lowercase() == **name);
     match of.is_empty() {

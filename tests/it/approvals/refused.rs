@@ -308,6 +308,27 @@ fn a_signer_who_was_removed_approves_nothing_any_more() {
         .run(&["apply", &plan])
         .with(4)
         .saying("its signature does not hold");
+    team.approve(&plan, "bob", &[])
+        .with(4)
+        .saying("`bob@example.org` counts no more");
+}
+
+#[test]
+fn keys_whose_time_is_over_meet_no_rule() {
+    let team = Team::new();
+    let over = PEOPLE.map(|name| {
+        let line = team.signer(name, name);
+        line.replace("ssh-ed25519", "valid-before=\"20250101Z\" ssh-ed25519")
+    });
+    team.site.checkout.write("allowed_signers", over.concat());
+    team.site
+        .commit_and_apply("All keys are over", &[])
+        .with(4)
+        .saying("nothing could be approved any more")
+        .saying("more whose time is over");
+    let said = team.site.run(&["validate"]).with(1).stdout;
+    assert!(said.contains("rule-allowed-signers"), "{said}");
+    assert!(said.contains("the Policy asks for it here"), "{said}");
 }
 
 #[test]
