@@ -4,7 +4,6 @@ use jiff::Timestamp;
 
 use super::approvals::signers_problems;
 use super::commit_of;
-use super::commit_of;
 use super::rules::rules;
 use crate::design::kind;
 use crate::diagnostic::Diagnostic;
