@@ -191,7 +191,7 @@ mod tests {
                 "another one that is not referenced",
                 format!("{unnamed}{mine}"),
                 &[
-                    "reference-strategy 9:18 deployment strategy `mine` does not count: it is not called `deployment-strategy`, and no DeploymentConfiguration names one",
+                    "reference-strategy 8:18 deployment strategy `mine` does not count: it is not called `deployment-strategy`, and no DeploymentConfiguration names one",
                 ],
                 "default",
             ),

@@ -18,7 +18,7 @@ use trueup::step::{Parameters, StepKind};
 use super::skipped::skipped;
 
 /// How long anything on loopback may take to come up or to go away.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Ports in a [`Ports`].
 const BLOCK: u16 = 64;
@@ -297,7 +297,7 @@ fn is_alive(pid: u32) -> bool {
     })
 }
 
-/// Waits until something holds; fails the test when it does not within a minute.
+/// Waits until something holds; fails the test when it does not within five minutes, which a busy machine may need.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();

@@ -264,7 +264,7 @@ fn a_signer_who_was_removed_or_whose_time_is_over_signs_nothing_any_more() {
     team.site
         .commit_and_apply("Carol's key is over", &[])
         .with(4)
-        .saying("does not hold");
+        .saying("whose time is over");
 }
 
 #[test]
