@@ -66,8 +66,8 @@ pub use airship::{Shipyard, ask_shipyard};
 pub use apply::{ApplyRequest, PlanFile, apply, begin_for_workers};
 pub use approvals::{
     Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, UnapprovedRun,
-    recovery_keys, run_signatures, signature_of, signers_out_of_time, signers_problems,
-    signing_site,
+    policy_in_force, recovery_keys, run_signatures, signature_of, signers_out_of_time,
+    signers_problems, signing_site,
 };
 pub use backends::{allow_applied, backend_failure, choose, identities, runtime};
 pub use beside::problems_beside;

@@ -165,6 +165,9 @@ fn doctor_with(fixture: &Fixture, variables: &[(&str, &str)]) -> Ended {
 #[test]
 fn a_site_that_asks_for_approvals_is_told_to_keep_keys_for_recovery() {
     let fixture = example("edge");
+    fixture.checkout.commit("A site");
+    // What is in force asks for no signatures, and has no file of signers: it is no problem of the documents to come.
+    fixture.run(&["apply", "--yes"]).with(0);
     let policy = |approvals: &str| {
         let text = format!(
             "schema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{approvals: {{{approvals}}}}}\n"

@@ -6,8 +6,10 @@ use super::checks::Checks;
 use crate::cli::Failure;
 use crate::cli::context::Context;
 use crate::design::Guards;
-use crate::repository::{CommitId, Repository};
-use crate::workflow::{Checkout, recovery_keys, signers_out_of_time, signers_problems};
+use crate::repository::Repository;
+use crate::workflow::{
+    Checkout, policy_in_force, recovery_keys, signers_out_of_time, signers_problems,
+};
 
 /// Checks that the signatures which a site asks for can count.
 pub(super) fn signers(
@@ -31,13 +33,14 @@ pub(super) fn signers(
         let found: Vec<String> = problems.into_iter().map(|(text, _)| text).collect();
         return checks.fail("signers", found.join("; "), next);
     }
-    let in_force = match in_force(checkout) {
-        Ok(in_force) => in_force.filter(|commit| Some(*commit) != head),
+    let in_force = match policy_in_force(checkout) {
+        Ok(in_force) => in_force.filter(|(commit, _)| Some(*commit) != head),
         Err(failure) => return checks.failure("signers", &failure, ""),
     };
+    let mut late = BTreeSet::new();
     // An approval has to hold by the signers that are in force, too, whatever the documents say.
-    if let Some(commit) = in_force {
-        let problems = signers_problems(repository, Some(commit), policy, now);
+    if let Some((commit, policy)) = &in_force {
+        let problems = signers_problems(repository, Some(*commit), policy, now);
         if !problems.is_empty() {
             let found: Vec<String> = problems.into_iter().map(|(text, _)| text).collect();
             let text = format!(
@@ -51,11 +54,9 @@ pub(super) fn signers(
                 "those who are left approve `trueup apply guards` of documents with keys that count, if they are enough",
             );
         }
+        late.extend(signers_out_of_time(repository, Some(*commit), policy, now));
     }
-    let revisions = [in_force, head].into_iter().flatten();
-    let late =
-        revisions.flat_map(|commit| signers_out_of_time(repository, Some(commit), policy, now));
-    let late: BTreeSet<String> = late.collect();
+    late.extend(signers_out_of_time(repository, head, policy, now));
     let late: Vec<String> = late.into_iter().collect();
     match late.is_empty() {
         true => checks.ok("signers", format!("`{}` names keys that count", policy.allowed_signers())),
@@ -65,14 +66,6 @@ pub(super) fn signers(
             "another key, or another time, in the file of allowed signers, and `trueup apply guards`",
         ),
     }
-}
-
-/// The commit whose guards are in force.
-fn in_force(checkout: &Checkout<'_>) -> Result<Option<CommitId>, Failure> {
-    let store = checkout.site_here()?.store()?;
-    let state = store.read()?;
-    let action = state.site.guards_in_force();
-    Ok(action.and_then(|action| action.revision.parse().ok()))
 }
 
 /// Checks that a site which asks for approvals does not depend on its signers alone.

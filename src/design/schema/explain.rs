@@ -295,7 +295,7 @@ fn unknown_field(place: &Place<'_>, field: &str, within: Option<&Json>) -> Diagn
     let known = within
         .and_then(|schema| schema.get("properties"))
         .and_then(Json::as_object);
-    let holder = known.and_then(|fields| holder(fields, field));
+    let holder = known.and_then(|fields| find_holder(fields, field));
     let known: Vec<&str> = known
         .into_iter()
         .flat_map(|fields| fields.keys().map(String::as_str))
@@ -319,8 +319,8 @@ fn unknown_field(place: &Place<'_>, field: &str, within: Option<&Json>) -> Diagn
     }
 }
 
-/// The only one of these fields that has a field of this name: it was written outside of it.
-fn holder<'s>(fields: &'s Map<String, Json>, name: &str) -> Option<&'s str> {
+/// Finds the only one of these fields that has a field of this name: it was written outside of it.
+fn find_holder<'s>(fields: &'s Map<String, Json>, name: &str) -> Option<&'s str> {
     let has_it = |field: &Json| {
         let below = field.get("properties");
         below.is_some_and(|below| below.get(name).is_some())

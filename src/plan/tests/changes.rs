@@ -178,50 +178,6 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             "create; ; prepare/all/n deploy/all/n",
         ),
         (
-            "no record, and a former site has it as deployed",
-            |w| {
-                w.bare("n");
-                w.built_by_former("n", false);
-            },
-            "create; --allow-redeploy n; ",
-        ),
-        (
-            "no record, not seen, and a former site has it as deployed",
-            |w| {
-                w.bare("n");
-                unseen(w);
-                w.built_by_former("n", false);
-            },
-            "unknown; --allow-redeploy n; ",
-        ),
-        (
-            "no record, a former site has it as deployed, and redeploys are allowed",
-            |w| {
-                w.bare("n");
-                w.built_by_former("n", false);
-                w.options.allow_redeploy = all();
-            },
-            "create; ; prepare/all/n deploy/all/n",
-        ),
-        (
-            "no record, a former site that asks for approvals has it as deployed, and redeploys are allowed",
-            |w| {
-                w.bare("n");
-                w.built_by_former("n", true);
-                w.options.allow_redeploy = all();
-            },
-            "create; never; ",
-        ),
-        (
-            "no record, active, and a former site that asks for approvals has it as deployed",
-            |w| {
-                w.records.clear();
-                w.built_by_former("n", true);
-                w.options.adopt = all();
-            },
-            "adopt; never; ",
-        ),
-        (
             "no record, active",
             |w| {
                 w.records.clear();

@@ -8,6 +8,7 @@ mod checked;
 mod cleaning;
 mod deploy_steps;
 mod effect;
+mod former;
 mod identity;
 mod leaving;
 mod order;

@@ -37,7 +37,7 @@ pub use break_glass::UnapprovedRun;
 pub use gate::{Gate, recovery_keys};
 use missing::missing;
 pub(super) use protected::signer_times;
-pub use protected::{signers_out_of_time, signers_problems};
+pub use protected::{policy_in_force, signers_out_of_time, signers_problems};
 pub(super) use runs::{SigningRules, site_signed_if_needed};
 pub use runs::{run_signatures, signature_of, signing_site};
 pub use signers::Signer;

@@ -157,6 +157,23 @@ pub(super) fn applied_policy(checkout: &Checkout<'_>, commit: CommitId) -> Resul
     Ok(before.documented_guards.policy.clone())
 }
 
+/// The commit whose guards are in force and its Policy, if that may ask for signatures and this clone has the commit.
+///
+/// # Errors
+///
+/// The records or the documents of that commit cannot be read.
+pub fn policy_in_force(checkout: &Checkout<'_>) -> Result<Option<(CommitId, Policy)>, Failure> {
+    let state = checkout.site_here()?.store()?.read()?.site;
+    let action = state.guards_in_force().filter(|action| action.policy_asks);
+    let commit = action.and_then(|action| action.revision.parse::<CommitId>().ok());
+    match commit {
+        Some(commit) if checkout.repository.has(commit.0)? => {
+            Ok(Some((commit, applied_policy(checkout, commit)?)))
+        }
+        _ => Ok(None),
+    }
+}
+
 /// The time in which each of the allowed signers of a commit counts, by who they are and for which purpose. A file that is
 /// void has none.
 pub(in crate::workflow) fn signer_times(
