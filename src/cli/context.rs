@@ -345,7 +345,7 @@ impl Context {
 
     /// The repository around the folder.
     pub(super) fn repository(&self) -> Result<Repository, Failure> {
-        let repository = self.discover()?.with_cache(&program());
+        let repository = self.discover()?.with_cache(&program()).with_answers();
         let variables = environment::for_git(&repository);
         let others = self.other_repositories()?;
         Ok(repository.with_environment(variables).with_others(others))

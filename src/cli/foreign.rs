@@ -9,6 +9,8 @@ use crate::report::Visible;
 const DOCUMENTS: &str = "the documents are those of the checkout: `-C DIR` names another one, and `trueup plan --rev R` plans another revision";
 const SOME_NODES: &str = "`--target NODE` plans only for some nodes: names, globs, `group:NAME`, `rack:NAME`, `tag:NAME`";
 const VALUES: &str = "values are in the documents of the site: `trueup render` prints them after their layers and substitutions";
+const WAY_BACK: &str =
+    "`trueup plan --to REVISION` plans the way back, and names what is lost by it";
 const LAST_RUNS: &str = "`-n NUMBER` lists so many of the last runs";
 const FOLLOWS: &str = "a run reports as it goes; `trueup serve` has pages that follow it";
 
@@ -108,7 +110,7 @@ const FLAGS_OF_COMMANDS: [(&str, &str, &str); 3] = [
 ];
 
 /// Commands of other tools, and what does the same here.
-const COMMANDS: [(&str, &str); 25] = [
+const COMMANDS: [(&str, &str); 27] = [
     (
         "config",
         "settings are in the documents of the site, and those of a person in variables that are named as flags are: `TRUEUP_FORMAT=json`",
@@ -169,10 +171,8 @@ const COMMANDS: [(&str, &str); 25] = [
         "resume",
         "`trueup apply --resume` resumes an interrupted run",
     ),
-    (
-        "rollback",
-        "`trueup plan --to REVISION` plans the way back, and names what is lost by it",
-    ),
+    ("revert", WAY_BACK),
+    ("rollback", WAY_BACK),
     (
         "state",
         "`trueup status` shows the records, `trueup log` the runs",
@@ -186,6 +186,7 @@ const COMMANDS: [(&str, &str); 25] = [
         "test",
         "`trueup validate` checks every document, `trueup try` tries commands on a simulated copy",
     ),
+    ("undo", WAY_BACK),
     ("version", "`trueup --version` prints it"),
     (
         "workspace",
@@ -245,12 +246,20 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
             // Commands of a command have words of their own.
             let command = super::command();
             let mut before = words.take_while(|word| *word != unknown);
-            if before.any(|word| command.find_subcommand(word).is_some()) {
+            let after = before.find(|word| command.find_subcommand(word).is_some());
+            if after.is_some_and(|after| after != "help") {
                 return None;
             }
             let meant = row(&COMMANDS, &unknown).map(|(_, hint)| hint);
             if let Some(hint) = meant.or_else(|| action::of_another_tool(&unknown)) {
                 let message = format!("trueup has no command `{unknown}`");
+                return Some(Failure::new(FailureKind::Usage, message).hint(hint));
+            }
+            if after.is_some() {
+                let names = command.get_subcommands().map(clap::Command::get_name);
+                let message = format!("trueup has no command `{unknown}`");
+                let near = nearest(&unknown, names)?;
+                let hint = format!("did you mean `trueup help {near}`?");
                 return Some(Failure::new(FailureKind::Usage, message).hint(hint));
             }
             let (action, usage) = action::usage_of(&unknown)?;

@@ -233,7 +233,7 @@ impl ExampleName {
 
 pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Failure> {
     let example = command.example.example();
-    let site = site_name(command.folder.as_deref(), example)?;
+    let site = site_name(context, command.folder.as_deref(), example)?;
     let folder = command.folder.as_deref().unwrap_or(Path::new("."));
     let folder = context.directory().join(folder);
     // A repository inside another one would be an accident.
@@ -314,11 +314,20 @@ fn unused_name(repository: &Repository, site: &str) -> Result<(), Failure> {
 }
 
 /// The name of the site: that of its folder, if one is given.
-fn site_name(folder: Option<&Path>, example: &Example) -> Result<String, Failure> {
+fn site_name(
+    context: &Context,
+    folder: Option<&Path>,
+    example: &Example,
+) -> Result<String, Failure> {
     let Some(folder) = folder.filter(|folder| *folder != Path::new(".")) else {
         return Ok(example.name.to_owned());
     };
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    // A path such as `..` ends with no name; the folder that it leads to has one.
+    let whole = context.directory().join(folder).canonicalize();
+    let name = folder
+        .file_name()
+        .or_else(|| whole.as_deref().ok()?.file_name());
+    let name = name.unwrap_or_default().to_string_lossy();
     match name_problem(&name) {
         None => Ok(name.into_owned()),
         Some(problem) => {

@@ -317,10 +317,14 @@ fn conclude(
         })?;
     }
     print(context, plan, &command.view)?;
-    if let Some(path) = &command.out {
-        context
-            .printer
-            .tell(&saved_as(path, plan, is_observed, closed.as_ref()));
+    match (&command.out, &closed) {
+        (Some(path), _) => {
+            context
+                .printer
+                .tell(&saved_as(path, plan, is_observed, closed.as_ref()))
+        }
+        (None, Some(why)) => context.printer.tell(&format!("warning: {why}")),
+        (None, None) => {}
     }
     let code = if command.detailed_exitcode {
         detailed(plan)

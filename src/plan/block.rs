@@ -82,3 +82,29 @@ impl Block {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_but_a_rule_is_written_and_read_back() {
+        let causes = [
+            (Cause::Rule, None),
+            (Cause::Unreadable, Some("unreadable")),
+            (Cause::Etcd, Some("etcd")),
+            (Cause::Protected, Some("protected")),
+        ];
+        for (cause, written) in causes {
+            let block = Block {
+                reason: Arc::from("why"),
+                flag: None,
+                cause,
+            };
+            let value = serde_json::to_value(&block).unwrap();
+            let found = value.get("cause").and_then(serde_json::Value::as_str);
+            assert_eq!(found, written);
+            assert_eq!(serde_json::from_value::<Block>(value).unwrap(), block);
+        }
+    }
+}

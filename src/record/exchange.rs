@@ -249,8 +249,12 @@ impl Store<'_> {
         let ending = format!("*/{}/state", self.site);
         let tags = TAGS.map(|folder| format!("{folder}{}/", self.site));
         let asked = tags.each_ref().map(|folder| format!("{folder}*"));
+        // The lock, the reservations and the parts of runs are asked for next.
+        let beside = own.strip_suffix("state").map(|folder| format!("{folder}*"));
+        let branch = self.place.branch();
         let mut names = vec![own, &ending, &asked[0], &asked[1]];
-        names.extend(self.place.branch());
+        names.extend(branch);
+        names.extend(beside.as_deref());
         let mut refs = remote
             .ls_remote(&names)
             .map_err(failed("ask the remote for the records"))?;
@@ -261,7 +265,8 @@ impl Store<'_> {
                 .find_map(|folder| name.strip_prefix(folder.as_str()));
             let is_run = run.filter(|run| ulid::Ulid::from_string(run).is_ok());
             newest = newest.take().max(is_run.map(RunId::from));
-            run.is_none()
+            let has_records = name.ends_with(&ending[1..]) || Some(name.as_str()) == branch;
+            run.is_none() && (has_records || name == own)
         });
         self.refuse_other_places(remote, &refs)?;
         Ok((self.tip_among(remote, &refs)?, newest))

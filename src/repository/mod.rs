@@ -8,6 +8,7 @@
 //! Objects are durable before a ref names them, and a ref moves only from the value that its
 //! writer has seen: killed at any instant, the repository is either as before or as after.
 
+mod answers;
 mod attributes;
 mod commit;
 mod complete;
@@ -52,6 +53,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::cache::Cache;
 use crate::threads::lock;
+use answers::Answers;
 use configuration::Configuration;
 use conversion::LineEnds;
 use layout::Layout;
@@ -100,6 +102,8 @@ pub struct Repository {
     others: Vec<OtherRepository>,
     /// Idle handles.
     idle: Mutex<Vec<git2::Repository>>,
+    /// Answers of remotes that are a moment old.
+    answers: Answers,
 }
 
 impl std::fmt::Debug for Repository {
@@ -155,6 +159,7 @@ impl Repository {
             cache: Cache::none(),
             others: Vec::new(),
             idle: Mutex::new(vec![handle]),
+            answers: Answers::default(),
         })
     }
 
@@ -164,6 +169,13 @@ impl Repository {
     pub fn with_cache(mut self, program: &[u8]) -> Self {
         // No site can have this name.
         self.cache = Cache::new(&self.common_dir.join("trueup").join(".cache"), program);
+        self
+    }
+
+    /// The same repository for one command: what its remotes answered counts for a moment.
+    #[must_use]
+    pub fn with_answers(mut self) -> Self {
+        self.answers = Answers::kept();
         self
     }
 

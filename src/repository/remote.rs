@@ -24,6 +24,9 @@ pub const BRANCHES: &str = "refs/heads/";
 /// Tells a remote that takes push options (GitLab) to start none.
 const SKIP_PIPELINES: &str = "--push-option=ci.skip";
 
+/// The command of git that lists the refs of a remote; all others may change them, or what is known of them.
+const ASK: &str = "ls-remote";
+
 /// Refs that are named in one command: its arguments have a limit.
 const MOST_NAMED: usize = 500;
 
@@ -284,7 +287,11 @@ impl Remote<'_> {
             refs.retain(|name, _| is_asked(name));
             return Ok(refs);
         }
-        let mut arguments = vec!["ls-remote", "--refs", "--", &self.name];
+        if let Some(refs) = self.repository.answers.find(&self.name, names) {
+            return Ok(refs);
+        }
+        let asked = self.repository.answers.now();
+        let mut arguments = vec![ASK, "--refs", "--", &self.name];
         arguments.extend(names);
         let output = self.run(&arguments)?;
         if !output.success {
@@ -299,6 +306,9 @@ impl Remote<'_> {
                 refs.insert(name.to_owned(), id);
             }
         }
+        self.repository
+            .answers
+            .keep(&self.name, (asked, names), &refs);
         Ok(refs)
     }
 
@@ -695,6 +705,9 @@ impl Remote<'_> {
         let output = self
             .repository
             .run_program_with_objects(arguments, timeout, left, others);
+        if arguments.first() != Some(&ASK) {
+            self.repository.answers.forget();
+        }
         *self.spent() += began.elapsed();
         output
     }

@@ -132,7 +132,7 @@ impl DesignRef {
                 return Err(Failure::new(FailureKind::Usage, text)
                     .hint("`committed` is the commit that is checked out"));
             }
-            in_history(checkout, commit).map_err(wrong)?;
+            in_history(checkout, connection, commit).map_err(wrong)?;
         }
         Ok(At::Commit(commit))
     }

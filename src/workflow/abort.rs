@@ -10,7 +10,9 @@ use futures_util::StreamExt as _;
 use super::client::driven;
 use super::equip::in_history;
 use super::notices::Notices;
-use super::{AS_APPLIED, Checkout, Client, Equipped, Error, Failure, Purpose, equip, plan_of};
+use super::{
+    AS_APPLIED, Checkout, Client, Equipped, Error, Failure, Purpose, equip, if_recorded, plan_of,
+};
 use crate::apply;
 use crate::backend::{self, Backends, Hardware as _, Notifier, Order, Probe, Reporter};
 use crate::design::{Guards, NodeName, RunId};
@@ -123,8 +125,8 @@ impl<'a> SiteOfRun<'a> {
     fn equipped(&self) -> Result<&Equipped, &Failure> {
         let (found, client, checkout) = (self.found, self.request.client, self.request.checkout);
         let equipped = self.equipped.get_or_init(|| {
-            in_history(checkout, found.commit)?;
             let site = self.process.site;
+            in_history(checkout, &site.connection, found.commit)?;
             equip(client, checkout, site, found, plan_of(found)?, Purpose::End)
         });
         equipped.as_ref()
@@ -405,8 +407,10 @@ fn guards_of(
     request: AbortRequest<'_>,
 ) -> Result<Arc<Guards>, Error> {
     let checkout = request.checkout;
-    if matches!(checkout.repository.has(found.commit.0), Ok(true)) {
-        return guards_at(process, found.commit, checkout);
+    // A clone that is behind has it from the remote, which takes the tag of no commit that the clone does not have.
+    let commit = found.commit.to_string();
+    if let Ok(Some(commit)) = if_recorded(checkout, &process.site.connection, &commit) {
+        return guards_at(process, commit, checkout);
     }
     request.client.tell(&format!(
         "warning: commit {} of run {} is not here: its documents cannot be read, and its machines not be observed",

@@ -14,45 +14,60 @@ use crate::design::{Design, Digests, NodeDesign, NodeName};
 use crate::guard::Guarded;
 use crate::plan::Plan;
 use crate::record::{NodeRecord, Store};
-use crate::repository::CommitId;
+use crate::repository::{CommitId, Repository};
 use crate::run::{Connection, Interrupted, SiteRepository};
 use crate::site::{At, Loader};
 
-/// Ensures that the commit of a run is in this clone: one that was never pushed is in the clone that began the run alone.
+/// Ensures that the commit of a run is in this clone, from the remote if it has it: one that was never pushed is in the clone
+/// that began the run alone.
 ///
 /// # Errors
 ///
-/// It is not; the repository cannot be read.
+/// It is nowhere.
 pub(super) fn ensure_commit_is_here(
     checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
     commit: CommitId,
 ) -> Result<(), Failure> {
-    if checkout.repository.has(commit.0)? {
+    if matches!(
+        if_recorded(checkout, connection, &commit.to_string()),
+        Ok(Some(_))
+    ) {
         return Ok(());
     }
     let text = format!(
         "commit {} is not in this clone: its documents cannot be read",
         commit.short()
     );
-    let hint =
-        "`git fetch`, once it is pushed from the clone that has it; `trueup abort` needs no commit";
+    let hint = "push it from the clone that has it, and try again; `trueup abort` needs no commit";
     Err(Failure::error(text).hint(hint))
 }
 
 /// Refuses documents that were not merged: a commit that is neither checked out nor in the history of what is, nor in
-/// that of its upstream.
+/// that of its upstream, which is asked for if this clone may be behind it.
 ///
 /// # Errors
 ///
 /// It is such a commit, or git fails.
-pub fn in_history(checkout: &Checkout<'_>, commit: CommitId) -> Result<(), Failure> {
+pub fn in_history(
+    checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
+    commit: CommitId,
+) -> Result<(), Failure> {
     let repository = checkout.repository;
-    ensure_commit_is_here(checkout, commit)?;
+    ensure_commit_is_here(checkout, connection, commit)?;
+    let holds =
+        |tip: CommitId| Ok::<_, Failure>(tip == commit || repository.is_ancestor(commit, tip)?);
     let upstream = repository.resolve("@{upstream}").ok();
     for tip in [Some(checkout.head()?), upstream].into_iter().flatten() {
-        if tip == commit || repository.is_ancestor(commit, tip)? {
+        if holds(tip)? {
             return Ok(());
         }
+    }
+    if let Some(tip) = upstream_there(repository, connection)
+        && holds(tip)?
+    {
+        return Ok(());
     }
     let text = format!(
         "commit {} is not in the history of the checkout, so its documents are not applied",
@@ -60,6 +75,18 @@ pub fn in_history(checkout: &Checkout<'_>, commit: CommitId) -> Result<(), Failu
     );
     Err(Failure::new(FailureKind::Guard, text)
         .hint("check out a branch that holds it, and try again"))
+}
+
+/// The commit that the upstream of the branch has at the remote, with its history; `None` if that does not answer.
+fn upstream_there(repository: &Repository, connection: &Connection<'_>) -> Option<CommitId> {
+    let Connection::Shared { remote, .. } = connection else {
+        return None;
+    };
+    let branch = repository.branch_there().ok()??;
+    let listed = remote.ls_remote(&[&branch]).ok()?;
+    let tip = CommitId(*listed.get(&branch)?);
+    remote.fetch_commit(tip).ok()?;
+    Some(tip)
 }
 
 /// A plan, and what it is carried out with.

@@ -46,7 +46,11 @@ pub struct Rechecked {
 /// a plan made now would not touch.
 pub fn recheck(consent: &Consent<'_>, interrupted: &Interrupted) -> Result<Rechecked, Failure> {
     let run = &interrupted.record.run;
-    in_history(consent.checkout, interrupted.commit)?;
+    in_history(
+        consent.checkout,
+        &consent.site.connection,
+        interrupted.commit,
+    )?;
     let is_pinned = is_pinned(consent.operator, consent.reviewed)?;
     let planned = match consent.make(is_pinned) {
         Ok(planned) => planned,

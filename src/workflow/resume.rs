@@ -8,7 +8,7 @@ use super::equip::ensure_commit_is_here;
 use super::{Checkout, Error, Failure};
 use crate::backend;
 use crate::journal::Decision;
-use crate::run::{self, Interrupted, Process, Resumption, TakeOver};
+use crate::run::{self, Connection, Interrupted, Process, Resumption, TakeOver};
 use crate::site::At;
 
 /// An interrupted run that is to be resumed.
@@ -54,6 +54,7 @@ pub fn resume<'a>(
 /// A commit cannot be read.
 pub fn left_by_head(
     checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
     interrupted: &Interrupted,
 ) -> Result<Option<String>, Failure> {
     let Some(head) = checkout.head_if_any()? else {
@@ -64,7 +65,7 @@ pub fn left_by_head(
         Ok(checkout.repository.digest_at(commit, &location.selection)?)
     };
     let begun = interrupted.commit;
-    ensure_commit_is_here(checkout, begun)?;
+    ensure_commit_is_here(checkout, connection, begun)?;
     let is_same = head == begun || digest(head)? == digest(begun)?;
     let (run, begun, head) = (&interrupted.record.run, begun.short(), head.short());
     Ok((!is_same).then(|| {

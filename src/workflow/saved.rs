@@ -168,7 +168,7 @@ pub fn commit_of_saved(
         return Ok(head);
     };
     let commit = recorded(checkout, &site.connection, revision)?;
-    in_history(checkout, commit)?;
+    in_history(checkout, &site.connection, commit)?;
     Ok(commit)
 }
 

@@ -266,7 +266,12 @@ fn outside_of_all_maintenance_windows_nothing_is_begun_but_on_purpose() {
         refused.stderr
     );
     assert_eq!(fixture.tags(), Vec::<String>::new());
+    // The plan says so before, and not once that is lifted.
+    let closed = "warning: no maintenance window is open now: ";
+    fixture.run(&["plan"]).with(0).saying(closed);
     let flags = ["--allow-intermediate-commits", "--outside-windows"];
+    let lifted = fixture.run(&["plan", "--outside-windows"]).with(0);
+    assert!(!lifted.stderr.contains(closed), "{lifted:?}");
     fixture
         .run(&[&["apply", "--yes"][..], &flags].concat())
         .with(0);

@@ -3,9 +3,9 @@
 
 use super::accepted::example;
 use super::cli_apply_changes::remove_node;
-use super::cli_interrupted::{clone, everything_happened_once, shared};
+use super::cli_interrupted::{clone, everything_happened_once, same_machines, shared};
 use super::fixture::Fixture;
-use super::git::Origin;
+use super::git::{Checkout, Origin};
 use super::in_the_way::run_of;
 
 /// A first apply that is killed as it begins the deploy of a machine, in a clone, and another clone.
@@ -105,6 +105,49 @@ fn a_deploy_that_failed_after_its_process_was_gone_is_recorded_by_an_abort() {
     }
 }
 
+/// A run of a commit that was pushed, which was killed, and a clone that does not have that commit yet.
+fn killed_ahead() -> (Fixture, Fixture, Origin) {
+    let (first, origin) = shared(Fixture::one_rack());
+    let behind = Fixture::of(Checkout::clone_of(&origin.url(), &[]), first.site());
+    first.edit(
+        "nodes/monitoring.yaml",
+        "{rack: rack01, tags: [monitoring]}",
+        "{rack: rack01, tags: [monitoring], owner_data: {tier: gold}}",
+    );
+    first
+        .checkout
+        .commit("A commit that the other clone does not have");
+    first.checkout.git(&["push", "--quiet"]);
+    first.kill_at("compute11", "deploy");
+    first.run(&["apply", "--yes"]).with(137);
+    same_machines(&first, &behind);
+    (first, behind, origin)
+}
+
+#[test]
+fn a_clone_that_is_behind_fetches_the_commit_of_the_run_that_it_aborts_and_publishes_its_tag() {
+    let (_, behind, _origin) = killed_ahead();
+    let run = run_of(&behind);
+    let aborted = behind.run(&["abort", &run]).with(0);
+    for wrong in ["is not here", "could not be observed"] {
+        assert!(!aborted.stderr.contains(wrong), "{aborted:?}");
+    }
+    let status = behind.run(&["status"]).with(0);
+    assert!(!status.stderr.contains("not published"), "{status:?}");
+    let tags = behind.checkout.git(&["ls-remote", "--tags", "origin"]);
+    assert!(tags.contains("site-action-failure/"), "{tags}");
+}
+
+#[test]
+fn a_clone_that_is_behind_resumes_a_run_of_the_branch_that_it_follows() {
+    let (first, behind, _origin) = killed_ahead();
+    behind.run(&["apply", "--resume"]).with(0);
+    everything_happened_once(&behind);
+    assert_eq!(behind.tags(), ["success"]);
+    same_machines(&behind, &first);
+    first.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
 #[test]
 fn a_run_whose_commit_was_never_pushed_is_aborted_in_another_clone() {
     let (first, origin) = shared(Fixture::one_rack());
@@ -118,7 +161,9 @@ fn a_run_whose_commit_was_never_pushed_is_aborted_in_another_clone() {
     first.run(&["apply", "--yes"]).with(137);
     let second = clone(&first, &origin);
     let resumed = second.run(&["apply", "--resume"]).with(1);
-    resumed.saying("is not in this clone").saying("git fetch");
+    resumed
+        .saying("is not in this clone")
+        .saying("push it from the clone that has it");
     let run = run_of(&second);
     second
         .run(&["abort", &run])

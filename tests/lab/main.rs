@@ -2,8 +2,8 @@
 //! driver, which nobody here wrote.
 //!
 //! Stand-ins prove requests; these prove what is on the disks. Every request of the program passes a gate
-//! ([`gate`]), which counts it and can kill the program at it. What the lab needs is in Debian and on PyPI; if it cannot be had, the tests
-//! are told as skipped. `TRUEUP_TEST_LAB=all` has the endings that an everyday run leaves out.
+//! ([`gate`]), which counts it and can kill the program at it. What the lab needs is in Debian and on PyPI; if it cannot be had, or
+//! `TRUEUP_TEST_LAB` is not set, the tests are told as skipped. `TRUEUP_TEST_LAB=all` has the endings that an everyday run leaves out.
 
 #[cfg(test)]
 mod gate;

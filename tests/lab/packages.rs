@@ -32,6 +32,10 @@ pub(crate) struct Packages {
 impl Packages {
     /// All that is needed; `None`, told as skipped, if it cannot be had.
     pub(crate) fn find() -> Option<Self> {
+        if std::env::var_os("TRUEUP_TEST_LAB").is_none() {
+            skipped("`TRUEUP_TEST_LAB` is not set");
+            return None;
+        }
         match Self::install() {
             Ok(found) => Some(found),
             Err(why) => {

@@ -40,7 +40,7 @@ pub(in crate::cli) fn resume(
         other => other?,
     };
     warn_of_signature(context, checkout, site, &interrupted)?;
-    if let Some(text) = workflow::left_by_head(checkout, &interrupted)? {
+    if let Some(text) = workflow::left_by_head(checkout, &site.connection, &interrupted)? {
         context.printer.tell(&format!("warning: {text}"));
     }
     let (plan, refused) = plan_to_resume(context, command, checkout, site, &interrupted)?;

@@ -189,3 +189,13 @@ fn only_a_machine_that_carries_a_system_is_taken_as_it_is() {
     assert_eq!(&*block.reason, "it was not observed to carry a system");
     assert_eq!(work(&plan), "");
 }
+
+#[test]
+fn what_no_document_fills_at_an_adoption_is_named_as_open() {
+    let mut fixture = PlanFixture::settled(&["n"]);
+    fixture.records.clear();
+    fixture.options.adopt = all();
+    let reasons = fixture.plan().changes[0].reasons.join("; ");
+    let expected = "it is not built again before its documents have or assume: ";
+    assert!(reasons.contains(expected), "{reasons}");
+}

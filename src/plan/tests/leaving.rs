@@ -194,6 +194,40 @@ fn members_go_one_wave_after_the_other_and_each_wave_waits_for_those_before_to_v
 }
 
 #[test]
+fn a_check_of_etcd_relies_on_the_voters_only_where_the_machine_is_one_of_their_nodes() {
+    for (name, expected) in [("n3", 1), ("n4", 0)] {
+        let mut fixture = clustered(&["n1", "n2", "n3", "n4"]);
+        with_etcd(&mut fixture, &["n1", "n2", "n3"], &[]);
+        // Its member has left, and is awaited no more.
+        let seen = fixture.observations.as_mut().unwrap();
+        let seen = seen.etcd.values_mut().next().unwrap();
+        seen.answers.remove("n3");
+        for answer in seen.answers.values_mut() {
+            if let Fact::Known(answer) = answer {
+                answer.members.retain(|member| &*member.name != "n3");
+            }
+        }
+        fixture.request = Request {
+            action: Action::Decommission,
+            nodes: these(&[name]),
+            ..Request::default()
+        };
+        let plan = fixture.plan();
+        let checks = format!("check-etcd/{name}");
+        let of_check = plan.relies_on.iter().filter(|each| {
+            let mut steps = each.steps.iter();
+            let is_check = |step: &crate::step::StepIndex| {
+                plan.steps[step.0 as usize].id.to_string() == checks
+            };
+            each.subject.node().is_none() && steps.any(is_check)
+        });
+        let facts: Vec<_> = of_check.map(|each| each.what.fact).collect();
+        assert!(work(&plan).contains(&checks), "{}", work(&plan));
+        assert_eq!(facts, vec![FactName::Voters; expected], "{name}");
+    }
+}
+
+#[test]
 fn what_is_expected_is_told_beside_the_digest() {
     let mut fixture = clustered(&["n1", "n2", "n3"]);
     with_etcd(&mut fixture, &["n1", "n2", "n3"], &[]);

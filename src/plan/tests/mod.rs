@@ -1,6 +1,7 @@
 //! Worlds written in a test, planned, and told in lines.
 
 mod accepted;
+mod addresses;
 mod approvals;
 mod asked;
 mod changes;
@@ -19,6 +20,7 @@ mod renamed;
 mod reserved;
 mod rungs;
 pub(crate) mod saved;
+mod secrets;
 mod service;
 mod soak;
 mod stale;
