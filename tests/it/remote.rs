@@ -591,3 +591,49 @@ fn a_lock_that_a_dead_process_left_in_this_clone_alone_is_replaced() {
         "{error:?}"
     );
 }
+
+#[test]
+fn what_was_answered_a_moment_ago_is_asked_again_once_something_was_sent() {
+    let (origin, clone, commits) = origin_and_clone();
+    let repository = clone.open().with_answers();
+    let remote = repository.remote("origin", TIMEOUT).unwrap();
+    assert!(remote.ls_remote(&["refs/trueup/*"]).unwrap().is_empty());
+    let pushed = remote.push(&[update(STATE, None, Some(commits[0]))]);
+    assert_eq!(pushed.unwrap(), PushOutcome::Published);
+    let found = remote.ls_remote(&[STATE]).unwrap();
+    assert_eq!(found.get(STATE), Some(&commits[0].0));
+    // A push that loses its race tells so by the refs of now.
+    origin.git(&["update-ref", STATE, &commits[1].to_string()]);
+    let lost = remote.push(&[update(STATE, Some(commits[0]), Some(commits[2]))]);
+    let lost = lost.unwrap();
+    assert!(
+        matches!(&lost, PushOutcome::LostRace { found, .. } if *found == Some(commits[1].0)),
+        "{lost:?}"
+    );
+}
+
+#[test]
+fn a_command_asks_once_for_what_it_reads_first() {
+    let site = crate::accepted::example("edge");
+    site.checkout.commit("A site");
+    let (site, _origin) = crate::cli_interrupted::shared(site);
+    let trace = site.checkout.outside().join("trace");
+    let asked = |arguments: &[&str]| {
+        let mut command = site.command(arguments);
+        let ended = command.env("GIT_TRACE", &trace).output().unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+        let text = std::fs::read_to_string(&trace).unwrap_or_default();
+        let _ = std::fs::remove_file(&trace);
+        text.matches("built-in: git ls-remote").count()
+    };
+    // Of an apply: before the lock is taken, after that, and with the records.
+    for (arguments, times) in [
+        (&["plan"][..], 1),
+        (&["apply", "--yes"], 3),
+        (&["status"], 1),
+        (&["explain", "edge-1"], 1),
+    ] {
+        let found = asked(arguments);
+        assert!(found <= times, "{arguments:?}: {found}");
+    }
+}

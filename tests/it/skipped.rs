@@ -16,7 +16,7 @@ pub(crate) fn skipped(why: &str) {
 }
 
 /// The name of the running test: a runner that starts a process a test names it on the command line.
-fn test() -> String {
+pub(crate) fn test() -> String {
     let mut arguments = std::env::args().skip_while(|argument| argument != "--exact");
     let thread = std::thread::current();
     let of_thread = thread.name().filter(|name| *name != "main");
