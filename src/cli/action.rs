@@ -285,10 +285,12 @@ pub(super) fn unknown(word: &str) -> Failure {
 }
 
 /// An action, with the words behind `plan` or `apply` that ask for it.
-pub(super) fn usage_of(word: &str) -> Option<(&'static str, String)> {
-    let (usage, _) = ACTIONS
-        .iter()
-        .find(|(usage, _)| usage.split(' ').next() == Some(word))?;
+pub(super) fn usage_of(word: &str, next: Option<&str>) -> Option<(&'static str, String)> {
+    let mut all = ACTIONS.iter().map(|(usage, _)| *usage);
+    let begins = |usage: &&str, at, word| usage.split(' ').nth(at) == word;
+    let of_both = |usage: &&str| begins(usage, 0, Some(word)) && begins(usage, 1, next);
+    let usage =
+        (all.clone().find(of_both)).or_else(|| all.find(|usage| begins(usage, 0, Some(word))))?;
     let name = usage.split(' ').next().unwrap_or_default();
     Some((name, usage.replace("NODE…", "NODE")))
 }

@@ -11,11 +11,24 @@ const SOME_NODES: &str = "`--target NODE` plans only for some nodes: names, glob
 const VALUES: &str = "values are in the documents of the site: `trueup render` prints them after their layers and substitutions";
 const WAY_BACK: &str =
     "`trueup plan --to REVISION` plans the way back, and names what is lost by it";
+const STOPS: &str = "Ctrl-C, or SIGTERM, stops a run after the steps that have begun; `trueup abort RUN` ends one that was interrupted";
 const LAST_RUNS: &str = "`-n NUMBER` lists so many of the last runs";
 const FOLLOWS: &str = "a run reports as it goes; `trueup serve` has pages that follow it";
 
 /// Flags of other tools, and what does the same here.
-const FLAGS: [(&str, &str); 36] = [
+const FLAGS: [(&str, &str); 39] = [
+    (
+        "-lock",
+        "each apply takes the lock of the site; `trueup plan` takes none",
+    ),
+    (
+        "-no-color",
+        "`--color never` prints without colours, as `NO_COLOR` does",
+    ),
+    (
+        "-refresh",
+        "`--observed none` plans without observing the machines",
+    ),
     ("--json", "`--format json` prints JSON"),
     ("-json", "`--format json` prints JSON"),
     (
@@ -110,7 +123,16 @@ const FLAGS_OF_COMMANDS: [(&str, &str, &str); 3] = [
 ];
 
 /// Commands of other tools, and what does the same here.
-const COMMANDS: [(&str, &str); 27] = [
+const COMMANDS: [(&str, &str); 34] = [
+    (
+        "blame",
+        "`trueup log NODE` tells what was done to a machine, and by whom; `git blame` who wrote a document",
+    ),
+    ("cancel", STOPS),
+    (
+        "check",
+        "`trueup validate` checks every document, `trueup doctor` what an apply needs",
+    ),
     (
         "config",
         "settings are in the documents of the site, and those of a person in variables that are named as flags are: `TRUEUP_FORMAT=json`",
@@ -171,6 +193,10 @@ const COMMANDS: [(&str, &str); 27] = [
         "resume",
         "`trueup apply --resume` resumes an interrupted run",
     ),
+    (
+        "poweroff",
+        "`trueup plan power off NODE` shows what it does, `trueup apply power off NODE` does it",
+    ),
     ("revert", WAY_BACK),
     ("rollback", WAY_BACK),
     (
@@ -186,8 +212,17 @@ const COMMANDS: [(&str, &str); 27] = [
         "test",
         "`trueup validate` checks every document, `trueup try` tries commands on a simulated copy",
     ),
+    ("stop", STOPS),
+    (
+        "sync",
+        "`git pull` follows the branch, `trueup apply` brings the machines to it",
+    ),
     ("undo", WAY_BACK),
     ("version", "`trueup --version` prints it"),
+    (
+        "who",
+        "`trueup log` tells who began each run, `trueup status` who holds the lock",
+    ),
     (
         "workspace",
         "`--site NAME` chooses one of several sites, and `trueup sites` lists them",
@@ -262,7 +297,9 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
                 let hint = format!("did you mean `trueup help {near}`?");
                 return Some(Failure::new(FailureKind::Usage, message).hint(hint));
             }
-            let (action, usage) = action::usage_of(&unknown)?;
+            let mut next = arguments.iter().skip_while(|word| ***word != *unknown);
+            let next = next.nth(1).and_then(|word| word.to_str());
+            let (action, usage) = action::usage_of(&unknown, next)?;
             let message = format!("`{action}` is an action, not a command");
             return Some(Failure::new(FailureKind::Usage, message).hint(format!(
                 "`trueup plan {usage}` shows what it does, `trueup apply {usage}` does it"

@@ -286,7 +286,7 @@ fn moved_hint(site: &SiteName, to: &str) -> String {
             "if it is known that they were moved there: `git config trueup.stateBranch {branches}`, or `--backends-from` with a revision whose Policy names it; then a command that asks the remote, such as `trueup log`, fetches them"
         ),
         _ if to.starts_with("refs/heads/") => "a person decides whether that is where they are".to_owned(),
-        _ => "if it is known that they were moved back: `git config --unset trueup.stateBranch`, and take `state_branch` out of the Policy".to_owned(),
+        _ => "if it is known that they were moved back: take `state_branch` out of the Policy, and unset `trueup.stateBranch` and `trueup.refPrefix`, where `git config --show-origin --get-regexp trueup` shows them".to_owned(),
     }
 }
 

@@ -22,12 +22,15 @@ pub(super) enum Refusal {
     Protected,
     /// The host takes no refs but branches and tags.
     Namespace,
+    /// Another ref has the name as a folder, or the folder as its name.
+    InTheWay,
     /// Another rule of the host.
     Other,
 }
 
 /// Words of answers, in lower case, by what they mean; the first that is found counts.
-const WORDS: [(Refusal, &[&str]); 8] = [
+const WORDS: [(Refusal, &[&str]); 9] = [
+    (Refusal::InTheWay, &["exists; cannot create"]),
     (Refusal::Mirror, &["--mirror can't be combined"]),
     (
         Refusal::Disk,
@@ -138,6 +141,9 @@ impl Refusal {
             Self::Right => "an apply needs the right to push: check the credentials of this account, and its role at the remote".to_owned(),
             Self::Protected => format!(
                 "`{name}` is protected at the remote: let this account push it there"
+            ),
+            Self::InTheWay => format!(
+                "another ref is in the way of `{name}`, since no name is a ref and a folder of refs: choose another branch"
             ),
             Self::Namespace => format!("for hosts that take branches and tags only: {branches}"),
             Self::Other

@@ -79,6 +79,14 @@ impl Repository {
     ///
     /// [`Error::RefMoved`] if there is another tag with that name.
     pub fn create_tag(&self, tag: &NewTag) -> Result<ObjectId, Error> {
+        // A ref to what is not here breaks every walk of git through this clone, and no remote takes it.
+        if !self.has(tag.target.0)? {
+            return Err(Error::UnknownRevision {
+                revision: tag.target.to_string(),
+                is_shallow: self.is_shallow()?,
+                reason: "it is not in this clone".to_owned(),
+            });
+        }
         let mut objects = NewObjects::default();
         let id = objects.add(git2::ObjectType::Tag, tag.bytes())?;
         self.write_objects(objects)?;

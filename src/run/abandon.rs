@@ -22,6 +22,7 @@ use crate::plan::Plan;
 use crate::record::{
     Checkpoint, Counts, NodeRecord, Outcome, Packed, Phase, RunRecord, State, Store,
 };
+use crate::repository::CommitId;
 use crate::step::{Step, StepId, StepKind};
 
 /// The result of an abort.
@@ -39,7 +40,7 @@ pub struct Aborted {
     pub found_serviced: Vec<NodeName>,
     /// Machines that owe the soak of the run, sorted: the next update or redeploy has it first.
     pub owes_soak: Vec<NodeName>,
-    /// The tag, if it could have changed something.
+    /// The tag, if it could have changed something, and its commit is here.
     pub tag: Option<Arc<str>>,
     /// Why its end is not signed, if it should be.
     pub unsigned: Option<String>,
@@ -180,6 +181,8 @@ pub(super) fn abandon(
         .map_err(error::records(recording))?;
     unsigned = unsigned.or(draft.unsigned.clone());
     let state = store.advance(draft).map_err(error::records(recording))?;
+    let commit = record.revision.parse::<CommitId>().ok();
+    let is_here = commit.is_none_or(|commit| matches!(site.repository.has(commit.0), Ok(true)));
     let found = |is_service: bool| {
         let done = seen.iter().filter(|(step, seen)| {
             **seen == Seen::Done
@@ -198,7 +201,7 @@ pub(super) fn abandon(
             owes_soak: owing_soak(plan, &nodes),
             found_deployed: found(false),
             found_serviced: found(true),
-            tag: record.tag.clone(),
+            tag: record.tag.clone().filter(|_| is_here),
             unsigned,
         },
         run: record,

@@ -64,7 +64,8 @@ pub enum Error {
     },
     /// The commit of the last site action no longer exists.
     #[error(
-        "the last applied commit {base} no longer exists; what it said of the nodes is in their records"
+        "the last applied commit {base} is neither here nor at the remote: it was never pushed, or the history was rewritten; \
+         what it said of the nodes is in their records"
     )]
     Gone {
         /// The commit of the last site action.

@@ -186,6 +186,8 @@ impl SiteRepository<'_> {
             Err(repository::Error::RefMoved {
                 found: Some(found), ..
             }) => found,
+            // It is made where its commit is.
+            Err(repository::Error::UnknownRevision { .. }) => return Ok(None),
             made => made.map_err(error::repository(&self.name, "tag the commit"))?,
         };
         Ok(Some(RefUpdate {

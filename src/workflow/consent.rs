@@ -396,6 +396,9 @@ fn flags_that_help(error: &run::Error, guards: &PlanGuards, origin: Origin) -> O
                     "`git pull`, if this clone is only behind (a commit that was never pushed is pushed by who applied it); `--{commits}` goes back on purpose"
                 )
             }
+            Origin::Request if matches!(error, run::Error::Gone { .. }) => format!(
+                "push the commit from the clone that applied it, and `git pull`; if it is lost, `--{commits}` plans without it"
+            ),
             Origin::Request => format!("`--{commits}` skips this check"),
             Origin::SavedPlan => format!("plan again with `--{commits}`, which skips this check"),
         }),

@@ -56,8 +56,12 @@ pub fn in_history(
 ) -> Result<(), Failure> {
     let repository = checkout.repository;
     ensure_commit_is_here(checkout, connection, commit)?;
-    let holds =
-        |tip: CommitId| Ok::<_, Failure>(tip == commit || repository.is_ancestor(commit, tip)?);
+    let holds = |tip: CommitId| {
+        if let Connection::Shared { remote, .. } = connection {
+            remote.deepen(commit, tip)?;
+        }
+        Ok::<_, Failure>(tip == commit || repository.is_ancestor(commit, tip)?)
+    };
     let upstream = repository.resolve("@{upstream}").ok();
     for tip in [Some(checkout.head()?), upstream].into_iter().flatten() {
         if holds(tip)? {

@@ -12,8 +12,8 @@ use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{Fact, Observations};
 use crate::plan::{
     APPROVE, Block, BlockedNode, Cause, Change, ExplainedSubject, Explanation, ExplanationBasis,
-    PROTECTED, Plan, PlanEffect, RunState, StepExplanation, StepStanding, StepTiming, SubjectKind,
-    Unblocking, WayOut, effect,
+    Lineage, PROTECTED, Plan, PlanEffect, RunState, StepExplanation, StepStanding, StepTiming,
+    SubjectKind, Unblocking, WayOut, effect,
 };
 use crate::record::{NodeRecord, Outcome};
 use crate::reservation::{Reservation, Reservations};
@@ -461,6 +461,10 @@ impl Explainer<'_> {
             );
             ways.push(way(what, Some(self.plan_command(&self.plan.allowances()))));
             return;
+        }
+        if self.plan.history.lineage == Lineage::Rollback {
+            let what = "if this clone is only behind: follow the branch, and plan again";
+            ways.push(way(what, Some("git pull".to_owned())));
         }
         let blocked = explanation
             .change

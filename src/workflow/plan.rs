@@ -540,8 +540,9 @@ impl<'a> Planner<'a> {
             History::Diverged { .. } => (Lineage::Diverged, Vec::new()),
             History::Gone { base } => {
                 self.client.tell(&format!(
-                    "warning: the last applied commit {} no longer exists; what it said of the nodes is in their \
-                     records, and the guards of the documents hold alone",
+                    "warning: the last applied commit {} is neither here nor at the remote: it was never pushed, or the \
+                     history was rewritten; what it said of the nodes is in their records, and the guards of the documents hold \
+                     alone",
                     base.short()
                 ));
                 (Lineage::Diverged, Vec::new())

@@ -169,6 +169,38 @@ fn a_run_whose_commit_was_never_pushed_is_aborted_in_another_clone() {
         .run(&["abort", &run])
         .with(0)
         .saying("is not here: its documents cannot be read");
+    // A tag of a commit that is not here would break this clone for git.
+    assert_eq!(second.tag_names(), Vec::<String>::new());
+    second.checkout.git(&["fsck", "--no-dangling"]);
+    let gone = "is neither here nor at the remote: it was never pushed";
+    let status = second.run(&["status"]).with(0);
+    assert!(!status.stderr.contains("not published"), "{status:?}");
+    second.run(&["plan"]).with(0).saying(gone);
+    let refused = second.run(&["apply", "--yes", "--skip-blocked"]).with(4);
+    let refused = refused.saying(gone);
+    refused.saying("push the commit from the clone that applied it");
+    // Once that clone is back and has pushed it, nothing is missing.
+    first.checkout.git(&["push", "--quiet"]);
+    second.checkout.git(&["pull", "--quiet"]);
+    let plan = second.run(&["plan"]).with(0);
+    assert!(!plan.stderr.contains(gone), "{plan:?}");
+}
+
+#[test]
+fn a_shallow_clone_fetches_the_history_that_an_abort_needs() {
+    let (first, _, origin) = killed_ahead();
+    first.checkout.write("README", "more\n");
+    first.checkout.commit("A commit after that of the run");
+    first.checkout.git(&["push", "--quiet"]);
+    let shallow = Checkout::clone_of(&origin.url(), &["--depth=1"]);
+    let shallow = Fixture::of(shallow, first.site());
+    same_machines(&first, &shallow);
+    let run = run_of(&shallow);
+    let aborted = shallow.run(&["abort", &run]).with(0);
+    assert!(
+        !aborted.stderr.contains("could not be observed"),
+        "{aborted:?}"
+    );
 }
 
 #[test]

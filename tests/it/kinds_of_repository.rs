@@ -261,7 +261,7 @@ fn a_commit_that_is_gone_is_another_line() {
         world.origin.git(&["tag", "--delete", tag]);
     }
     world.origin.git(&["gc", "--quiet", "--prune=now"]);
-    let gone = "no longer exists; what it said of the nodes is in their records";
+    let gone = "is neither here nor at the remote";
     for (kind, arguments) in [("whole", &[][..]), ("shallow", &["--depth=1"])] {
         let clone = world.clone(arguments);
         let state = world.origin.git(&["rev-parse", "refs/trueup/edge/state"]);

@@ -74,7 +74,7 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             ("Plan what is committed, ask, and apply it", "trueup apply"),
             (
                 "Apply a saved plan, with what it allows",
-                "trueup apply site.plan --effect 3f2a9c41",
+                "trueup apply site.plan --effect 3f2a9c41d07be865",
             ),
             ("Resume the interrupted run", "trueup apply --resume"),
             (

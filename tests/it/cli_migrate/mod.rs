@@ -123,7 +123,7 @@ fn records_move_to_a_branch_and_back_and_runs_continue_where_they_are() {
         // A clone that looks in the branch still finds nothing to begin with.
         redeploy(&first, &[])
             .with(1)
-            .saying("git config --unset trueup.stateBranch");
+            .saying("unset `trueup.stateBranch`");
         for clone in [&first, &second] {
             clone
                 .checkout
