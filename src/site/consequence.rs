@@ -11,10 +11,11 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Mark, Severity, SourceId, Sourc
 use crate::document::Document;
 
 /// Warnings of what no document has, which are judged once every document counts.
-const JUDGE_THE_WHOLE: [&str; 10] = [
+const JUDGE_THE_WHOLE: [&str; 11] = [
     "rule-address-range",
     "rule-boot-action",
     "rule-hardware-unused",
+    "rule-ignored-path",
     "rule-minimum-unreachable",
     "rule-node-without-group",
     "rule-open-field",

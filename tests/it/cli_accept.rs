@@ -346,3 +346,17 @@ fn a_field_in_which_nothing_differs_is_refused_with_those_that_do() {
         accept(&fixture, &["*", "--field", "networks", "--reason", "r"]).with(0);
     }
 }
+
+#[test]
+fn a_path_that_no_machine_has_is_told_with_the_one_that_is_meant() {
+    let fixture = applied();
+    fixture.checkout.write("policy.yaml", POLICY);
+    let valid = fixture.run(&["validate"]).with(0);
+    assert!(!valid.stderr.contains("rule-ignored-path"), "{valid:?}");
+    let misspelt = POLICY.replace("networks.*", "network.*");
+    fixture.checkout.write("policy.yaml", misspelt);
+    let told = fixture.run(&["validate"]).with(0);
+    let all = format!("{}{}", told.stdout, told.stderr);
+    assert!(all.contains("no machine has a field `network`"), "{all}");
+    assert!(all.contains("did you mean `networks`?"), "{all}");
+}

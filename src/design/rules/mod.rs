@@ -69,6 +69,7 @@
 //! | `rule-retirement-date` | a day that is not in the calendar | |
 //! | `rule-open-field` | a field of adopted machines that was not observed, and that no document fills (warning); one that is open and assumed | |
 //! | `rule-cleaning-tie` | two clean steps of one interface with the same priority | |
+//! | `rule-ignored-path` | a path of `ignore_changes` that begins with a field of no machine (warning) | |
 //! | `rule-window-empty` | a maintenance window without time | |
 //! | `rule-backend-settings` | settings of another backend than the one chosen (warning) | |
 //! | `rule-simulated-nobody` | a fault or a workload of a simulator for unknown nodes (warning) | |

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::open::Adoption;
 use super::super::read::{Findings, is_blank, items, text, text_of};
 use super::super::selector::Criterion;
-use super::super::{Selector, SiteTimeZone};
+use super::super::{NodeDesign, Section, Selector, SiteTimeZone};
 use super::selectors::near;
 use super::{
     Catalog, Design, Documented, check_attributes, check_names, check_selector, check_selectors,
@@ -155,6 +155,7 @@ fn check_policy(data: &Node, design: &Design, findings: &mut Findings) {
     }
     for ignored in items(data, "ignore_changes") {
         check_selectors(items(ignored, "selectors"), design, findings);
+        check_ignored_paths(items(ignored, "paths"), design, findings);
     }
     let by_tag = data
         .at(&["max_unavailable", "by_tag"])
@@ -175,6 +176,43 @@ fn check_policy(data: &Node, design: &Design, findings: &mut Findings) {
             let message = "this window ends when it begins";
             findings.push(Diagnostic::error("rule-window-empty", window.mark, message));
         }
+    }
+}
+
+/// Warns of paths that begin with a field of no machine: what they are to leave as it is would be a change.
+fn check_ignored_paths(paths: &[Node], design: &Design, findings: &mut Findings) {
+    let sections = |node: &'_ NodeDesign| {
+        let all = Section::ALL.into_iter();
+        all.filter_map(|section| Some(node.sections.get(&section)?.to_node().into_owned()))
+            .collect::<Vec<_>>()
+    };
+    for path in paths {
+        let first = path.as_str().and_then(|path| path.split(['.', '[']).next());
+        let Some(first) = first.filter(|first| !first.is_empty() && !first.contains('*')) else {
+            continue;
+        };
+        let has_it = |node: &Arc<NodeDesign>| {
+            let mut all = Section::ALL.into_iter();
+            all.any(|section| {
+                let fields = node.sections.get(&section);
+                fields.is_some_and(|fields| fields.get(first).is_some())
+            })
+        };
+        if design.nodes.is_empty() || design.nodes.values().any(has_it) {
+            continue;
+        }
+        let known: Vec<Node> = design
+            .nodes
+            .values()
+            .take(20)
+            .flat_map(|node| sections(node))
+            .collect();
+        let names = known.iter().filter_map(Node::as_map).flat_map(Map::iter);
+        let message = format!("no machine has a field `{first}`");
+        findings.push(
+            Diagnostic::warning("rule-ignored-path", path.mark, message)
+                .did_you_mean(first, names.map(|(key, _)| &*key.text)),
+        );
     }
 }
 
