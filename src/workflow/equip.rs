@@ -23,16 +23,13 @@ use crate::site::{At, Loader};
 ///
 /// # Errors
 ///
-/// It is nowhere.
+/// It is nowhere; the remote cannot be asked.
 pub(super) fn ensure_commit_is_here(
     checkout: &Checkout<'_>,
     connection: &Connection<'_>,
     commit: CommitId,
 ) -> Result<(), Failure> {
-    if matches!(
-        if_recorded(checkout, connection, &commit.to_string()),
-        Ok(Some(_))
-    ) {
+    if if_recorded(checkout, connection, &commit.to_string())?.is_some() {
         return Ok(());
     }
     let text = format!(
@@ -57,10 +54,13 @@ pub fn in_history(
     let repository = checkout.repository;
     ensure_commit_is_here(checkout, connection, commit)?;
     let holds = |tip: CommitId| {
+        if tip == commit {
+            return Ok::<_, Failure>(true);
+        }
         if let Connection::Shared { remote, .. } = connection {
             remote.deepen(commit, tip)?;
         }
-        Ok::<_, Failure>(tip == commit || repository.is_ancestor(commit, tip)?)
+        Ok(repository.is_ancestor(commit, tip)?)
     };
     let upstream = repository.resolve("@{upstream}").ok();
     for tip in [Some(checkout.head()?), upstream].into_iter().flatten() {

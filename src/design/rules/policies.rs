@@ -1,5 +1,6 @@
 //! Retirement, cleaning, guards and backends.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -181,32 +182,22 @@ fn check_policy(data: &Node, design: &Design, findings: &mut Findings) {
 
 /// Warns of paths that begin with a field of no machine: what they are to leave as it is would be a change.
 fn check_ignored_paths(paths: &[Node], design: &Design, findings: &mut Findings) {
-    let sections = |node: &'_ NodeDesign| {
-        let all = Section::ALL.into_iter();
-        all.filter_map(|section| Some(node.sections.get(&section)?.to_node().into_owned()))
-            .collect::<Vec<_>>()
+    let fields = |node: &Arc<NodeDesign>| {
+        let sections = Section::ALL.into_iter();
+        let fields = sections.filter_map(|section| Some(node.sections.get(&section)?.to_node()));
+        fields.map(Cow::into_owned).collect::<Vec<Node>>()
     };
     for path in paths {
         let first = path.as_str().and_then(|path| path.split(['.', '[']).next());
         let Some(first) = first.filter(|first| !first.is_empty() && !first.contains('*')) else {
             continue;
         };
-        let has_it = |node: &Arc<NodeDesign>| {
-            let mut all = Section::ALL.into_iter();
-            all.any(|section| {
-                let fields = node.sections.get(&section);
-                fields.is_some_and(|fields| fields.get(first).is_some())
-            })
-        };
-        if design.nodes.is_empty() || design.nodes.values().any(has_it) {
+        let mut nodes = design.nodes.values();
+        let has_it = |node| fields(node).iter().any(|each| each.get(first).is_some());
+        if design.nodes.is_empty() || nodes.any(has_it) {
             continue;
         }
-        let known: Vec<Node> = design
-            .nodes
-            .values()
-            .take(20)
-            .flat_map(|node| sections(node))
-            .collect();
+        let known: Vec<Node> = design.nodes.values().take(20).flat_map(fields).collect();
         let names = known.iter().filter_map(Node::as_map).flat_map(Map::iter);
         let message = format!("no machine has a field `{first}`");
         findings.push(
